@@ -42,6 +42,7 @@
     └── LogError              the operator: the log failed
         ├── Fenced
         ├── LogUnavailable
+        ├── OutcomeUnknown
         ├── LogCorrupt
         ├── LogTooNew
         └── LogLocked
@@ -62,6 +63,7 @@ __all__ += [
     "MailboxFull",
     "MessageRefused",
     "ModelError",
+    "OutcomeUnknown",
     "OwnedElsewhere",
     "Rejected",
     "StaleAttempt",
@@ -300,6 +302,12 @@ class LogUnavailable(LogError):
     """Nothing was written (disk full, I/O error, closing). The same batch may be retried later."""
 
     code = "log_unavailable"
+
+
+class OutcomeUnknown(LogError):
+    """The connection to the store was lost during a write: it may be written or not. Read before you try again."""
+
+    code = "outcome_unknown"
 
 
 class LogCorrupt(LogError):

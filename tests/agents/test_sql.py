@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -30,6 +30,7 @@ from everyword.log.views import VIEWS
 from everyword.server.stores import drop_database
 from tests.agents.streams.kit import until
 from tests.loaded_agents import loaded_agent
+from tests.log.stores import STORES, stores_of
 
 SECRET = "the others' secret"
 
@@ -52,9 +53,9 @@ def user(text: str) -> dict[str, Any]:
     return {"id": f"u-{text}", "role": "user", "parts": [{"type": "text", "text": text}]}
 
 
-@pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> LogStore:
-    return MemoryLog() if request.param == "memory" else SqliteLog(tmp_path / "log.db")
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> LogStore:
+    return stores_of(request.param, request).make()
 
 
 @asynccontextmanager
@@ -204,8 +205,9 @@ async def test_full_text_search_works_in_the_agents_own_tables(store: LogStore) 
 async def test_agents_do_not_share_tables(store: LogStore) -> None:
     async with notes(store) as ann, asyncio.timeout(20):
         await ann.sql("insert into note (text) values (?)", "mine")
-        app_notes = await Notes(ann._runtime.of(ann._runtime.sub_agents.at("notes", "eve"))).prepare()
-        assert await app_notes.sql("select * from note") == []
+        async with ann._runtime._directory.attach(ann._runtime.sub_agents.at("notes", "eve")) as loaded:
+            eve = await cast(Notes, loaded.owner).prepare()
+            assert await eve.sql("select * from note") == []
         assert len(await ann.sql("select * from note")) == 1
 
 

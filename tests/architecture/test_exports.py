@@ -173,6 +173,7 @@ PUBLIC: dict[str, list[str]] = {
         "MessageRefused",
         "ModelError",
         "NoJsonForm",
+        "OutcomeUnknown",
         "OwnedElsewhere",
         "Rejected",
         "RemoteError",

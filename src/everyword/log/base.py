@@ -292,18 +292,29 @@ class SqlResult(NamedTuple):
 
 
 class AgentDatabases(Protocol):
-    """The SQL databases of the agents. `submit`, `has` and `release` may be called from any thread."""
+    """The SQL databases of the agents. `submit` and `release` may be called from any thread."""
 
     def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
-        """Queue a statement. The statements of one agent run in order, even if no caller waits for the result."""
+        """Queue a statement. The statements of one agent run in order, even if no caller waits for the result.
+
+        The result may be waited for by a blocked thread, also by that of the event loop. Its error is one of:
+
+            SqlError: the statement failed.
+            Fenced: this node does not own the agent. Nothing was written.
+            LogUnavailable: the store could not be read or written. Nothing was written.
+            OutcomeUnknown: the store was lost while the statement was written.
+        """
         ...
 
-    def has(self, agent: AgentId) -> bool:
+    async def has(self, agent: AgentId) -> bool:
         """Return True if the agent has a database."""
         ...
 
-    def release(self, agent: AgentId) -> None:
-        """Close the agent's database after the queued statements; the next statement opens it again."""
+    def release(self, agent: AgentId) -> Future[None]:
+        """Close the agent's database after the queued statements; the next statement opens it again.
+
+        The future is done when it is closed, and never has an error.
+        """
         ...
 
     async def drop(self, agent: AgentId) -> None:

@@ -313,11 +313,11 @@ class Directory:
             self.stored_ids.forget(agent)
         self._departing.discard(loaded)
         loaded.reconciler.abandon()
-        if self.store.databases is not None:
-            self.store.databases.release(agent)  # its own database is open only while it is loaded
+        databases = self.store.databases  # its own database is open only while it is loaded
+        closed = databases.release(agent) if databases is not None else None
         exc = None if task.cancelled() else task.exception()
         if self.ownership is not None:
-            self.ownership.unloaded(agent)
+            self.ownership.unloaded(agent, closed)
         if exc is None or loaded.is_destroyed:
             return
         for running in loaded.reconciler.tasks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
 from ..errors import AgentStopped, LogError
@@ -78,8 +79,17 @@ class Ownership:
 
     # -- giving back -------------------------------------------------------------------------------------------------
 
-    def unloaded(self, agent: AgentId) -> None:
-        """Give the agent's family back in a moment, unless something of it is loaded then."""
+    def unloaded(self, agent: AgentId, closed: Future[None] | None = None) -> None:
+        """Give the agent's family back in a moment, unless something of it is loaded then.
+
+        `closed` is done when the statements that its code has queued were run: they need the lease.
+        """
+        if closed is not None and not closed.done():
+            loop = asyncio.get_running_loop()
+            closed.add_done_callback(lambda _: loop.call_soon_threadsafe(self.unloaded, agent))
+            return
+        if self._directory.is_closed:
+            return  # it goes with the node's lease
         self._to_release.add(root_id(agent))
         if self._releasing is None or self._releasing.done():
             self._releasing = asyncio.create_task(self._release(), name="release of agents")

@@ -81,7 +81,7 @@ class StoredIds:
         if self._is_loaded(agent) or await self._store.has(agent):
             return True
         databases = self._store.databases
-        return databases is not None and databases.has(agent)
+        return databases is not None and await databases.has(agent)
 
     def has_class(self, agent: AgentId) -> bool:
         """Tell whether the class of the agent is known."""

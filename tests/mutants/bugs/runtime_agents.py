@@ -155,7 +155,7 @@ BUGS = [
     Bug(
         "StoredIds.is_stored",
         "R-34",
-        never("$databases is not None and $databases.has(...)"),
+        never("$databases is not None and await $databases.has(...)"),
         f"{KINDS}::test_what_has_only_a_database_or_only_a_state_is_found_too",
         "a renamed class loses the databases of agents that have no log",
     ),

@@ -1,5 +1,6 @@
 """The address of the database: `postgresql://user:password@host/database?schema=everyword&pooler=transaction`.
 
+Our own options are `schema`, `pooler` and `sql_limit`.
 Everything but our own options is left to the driver: `sslmode`, `host`, `target_session_attrs` and so on.
 """
 
@@ -16,6 +17,10 @@ from ...errors import UsageError
 __all__ = ["DatabaseAddress", "is_postgres"]
 
 DEFAULT_SCHEMA: Final = "everyword"
+SQL_LIMIT: Final = 16
+MOST_SQL_LIMIT: Final = 1024
+"""SQLite takes no larger database in memory."""
+
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -29,6 +34,8 @@ class DatabaseAddress(msgspec.Struct, frozen=True):
     """With "transaction", sessions are not ours alone: nothing is set in them, and no statement is prepared."""
     shown: str
     """Without the password, for texts that people read."""
+    sql_limit: int = SQL_LIMIT
+    """Megabytes that the own database of one agent may have."""
 
     @classmethod
     def parse(cls, url: str) -> DatabaseAddress:
@@ -51,10 +58,15 @@ class DatabaseAddress(msgspec.Struct, frozen=True):
                 "unable to read the address of the database; its password has one of the characters / ? #. "
                 "Write them as %2F, %3F and %23"
             )
+        limit = query.pop("sql_limit", str(SQL_LIMIT))
+        if not limit.isdecimal() or not 0 < int(limit) <= MOST_SQL_LIMIT:
+            raise UsageError(
+                f"unable to use sql_limit {limit!r}; it is a number of megabytes, {MOST_SQL_LIMIT} at most"
+            )
         host = parts.netloc.rpartition("@")[2] or query.get("host", "")
         shown = f"postgresql://{host}{parts.path}"
         dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
-        return cls(dsn, schema, "transaction" if pooler == "transaction" else "none", shown)
+        return cls(dsn, schema, "transaction" if pooler == "transaction" else "none", shown, int(limit))
 
     @property
     def shown_with_schema(self) -> str:

@@ -42,6 +42,10 @@ class AgentLeases:
         lease = self._leases.get(agent)
         return lease if lease is not None and lease.epoch == epoch else None
 
+    def find(self, agent: AgentId) -> AgentLease | None:
+        """Return the agent's lease, whatever its epoch; may be called from any thread."""
+        return self._leases.get(agent)
+
     def put(self, agent: AgentId, lease: AgentLease) -> None:
         self._leases[agent] = lease
         self._roots[root_id(agent)] = lease.root

@@ -94,7 +94,7 @@ class Connector:
                 return LogError(f"unable to open {shown}; {_sentence(exc)}. Create the database first: `createdb`")
             case asyncpg.TooManyConnectionsError():
                 return LogUnavailable(
-                    f"unable to open {shown}; {_sentence(exc)}. Raise max_connections: a node uses up to 8 connections"
+                    f"unable to open {shown}; {_sentence(exc)}. Raise max_connections: a node uses up to 9 connections"
                 )
             case asyncpg.CannotConnectNowError():
                 return LogUnavailable(f"unable to open {shown}; {_sentence(exc)}")

@@ -42,11 +42,23 @@ class Queries:
             return None, []
         return agent_row(*tuple(found[0])[:4]), message_rows(tuple(row)[4:] for row in found if row["node"] is not None)
 
+    async def agent_row(self, agent: AgentId) -> AgentRow | None:
+        found = await self._fetch("agent_row", f"read {agent!r}", agent)
+        return agent_row(*found[0]) if found else None
+
     async def kept(self, agent: AgentId) -> list[KeptRow]:
         return kept_rows(await self._fetch("kept", f"read {agent!r}", agent))
 
     async def has(self, agent: AgentId) -> bool:
         return bool(await self._fetch("has", f"look for {agent!r}", agent))
+
+    async def has_database(self, agent: AgentId) -> bool:
+        return bool(await self._fetch("has_pages", f"look for the database of {agent!r}", agent))
+
+    async def view_version(self, agent: AgentId) -> tuple[Any, ...]:
+        """Return a value that changes when anything changes that the views in the agent's database show."""
+        found = await self._fetch("view_version", f"read {agent!r}", agent)
+        return tuple(found[0]) if found else ()
 
     async def agents(self, prefix: str) -> list[AgentId]:
         return [AgentId(row["id"]) for row in await self._fetch("agents", "list the agents", prefix)]

@@ -51,7 +51,10 @@ class Retention:
             async with self._pool.acquire() as connection, connection.transaction():
                 if not await connection.fetchval(self._connector.sql["lock_store"]):
                     return Pruned(0, more=False)  # another node does it
-                return await self._prune(connection, before, limit, now)
+                pruned = await self._prune(connection, before, limit, now)
+                if pruned.chunks or pruned.states:
+                    await connection.execute(self._connector.sql["count_deletion"])
+                return pruned
         except DRIVER_ERRORS as exc:
             raise refusal("prune", exc) from exc
 

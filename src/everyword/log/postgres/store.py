@@ -16,6 +16,7 @@ from ..base import REPLAYED, Activation, AgentDatabases, Batch, Pruned, Stored, 
 from ..nodes import LiveNode, NodeMembership
 from ..receipt import Receipt
 from .address import DatabaseAddress
+from .agent_databases import PostgresAgentDatabases
 from .agent_leases import AgentLease, AgentLeases, OwnedRoot
 from .connection import Connector
 from .days import Days
@@ -43,8 +44,9 @@ class PostgresLog:
     """A `LogStore` and `LogAdmin` for one node, alone or among several.
 
     Args:
-        url: `postgresql://user:password@host/database`; `?schema=` names the schema, "everyword" by default, and
-            `?pooler=transaction` is needed behind a pooler that hands sessions out per transaction.
+        url: `postgresql://user:password@host/database`; `?schema=` names the schema, "everyword" by default,
+            `?pooler=transaction` is needed behind a pooler that hands sessions out per transaction, and `?sql_limit=`
+            is the number of megabytes that an agent's own SQL database may have, 16 by default.
         lease: Seconds after which a node that died is replaced. Shorter ones notice sooner, and mistake a busy machine
             for a dead one sooner.
         durability: "power" (the default) flushes every commit to disk, "process" does not: a crash of the database may
@@ -81,7 +83,10 @@ class PostgresLog:
         self._patience = patience
         self._opened: tuple[Writer, Queries, Retention] | None = None
         self._is_open = False
-        self.databases: AgentDatabases | None = None
+        self._databases = PostgresAgentDatabases(
+            self._connector, self._node, self._leases, lambda: self._queries, timeout=lease / 3
+        )
+        self.databases: AgentDatabases | None = self._databases
         self.files: StoreFiles | None = None
         self._membership = Membership(self._node, self._connector, self._leases, lambda: self._parts_of_it[:2])
         self.nodes: NodeMembership | None = self._membership
@@ -124,6 +129,7 @@ class PostgresLog:
         if self._opened is None:
             return
         writer, queries, _ = self._opened
+        await self._databases.aclose()
         self._is_open = False
         await writer.stop()
         await self._node.stop()
@@ -134,6 +140,7 @@ class PostgresLog:
         self._leases.clear()
         if self._opened is not None:
             self._opened[0].abort()
+        self._databases.abort()
         self._membership.tell_lost(why)
 
     def _changed(self, nodes: Sequence[LiveNode]) -> None:

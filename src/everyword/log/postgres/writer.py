@@ -27,6 +27,9 @@ __all__ = ["Fence", "Work", "Writer"]
 MOST_BATCHES: Final = 2000
 """Batches of one transaction at most, so that it stays far below the time that a statement may take."""
 
+LANE: Final = 0
+"""The row of the node's fence that this connection locks."""
+
 Fence = tuple[int, int]
 """Proof that a call is made by this node and its newest connection: incarnation and generation."""
 
@@ -134,7 +137,7 @@ class Writer:
             self._connection = await self._connector.connect()
         incarnation = self._node.incarnation
         try:
-            generation = await self._connection.fetchval(self._connector.sql["take_fence"], incarnation)
+            generation = await self._connection.fetchval(self._connector.sql["take_fence"], incarnation, LANE)
         except DRIVER_ERRORS as exc:
             self._connection.terminate()
             raise refusal("take the node's fence", exc) from exc

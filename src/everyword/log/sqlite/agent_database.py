@@ -37,9 +37,11 @@ _KINDS: Final = (str, int, float, bytes, bytearray, memoryview)
 class AgentDatabase:
     """Runs statements one at a time. Any thread may call, but only one at once."""
 
-    def __init__(self, agent: AgentId, connection: sqlite3.Connection, source: ViewSource) -> None:
+    def __init__(
+        self, agent: AgentId, connection: sqlite3.Connection, source: ViewSource, *, if_full: str | None = None
+    ) -> None:
         self.connection = connection
-        self._agent, self._source = agent, source
+        self._agent, self._source, self._if_full = agent, source, if_full
         self._authorizer = SqlAuthorizer(connection)
         self._copied: dict[str, object] = {}
         """The version of the log that each filled view shows."""
@@ -54,7 +56,7 @@ class AgentDatabase:
         Raises:
             SqlError: the statement failed, and nothing of it was written.
         """
-        self._authorizer.refusal = None
+        self._authorizer.begin()
         self._deadline = time.monotonic() + MAX_SECONDS
         _check_values(query, params)
         try:
@@ -69,6 +71,11 @@ class AgentDatabase:
         if len(rows) > MAX_ROWS:
             raise SqlError(f"unable to run {_short(query)}; it returns more than {MAX_ROWS} rows. Use LIMIT and OFFSET")
         return SqlResult(_columns(cursor.description), rows)
+
+    @property
+    def may_have_written(self) -> bool:
+        """True if the last statement may have written, even if it failed: `insert or fail` keeps what came before."""
+        return self._authorizer.may_write
 
     def detach(self) -> None:
         """Remove the handlers from the connection; `run` must not be called afterwards."""
@@ -109,8 +116,11 @@ class AgentDatabase:
 
     def _failure(self, query: str, exc: Exception) -> EverywordError:
         why = self._authorizer.refusal or str(exc)
-        if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-            why = f"it ran for more than {MAX_SECONDS:g} s. Make it smaller, or give it an index"
+        match getattr(exc, "sqlite_errorcode", None):
+            case sqlite3.SQLITE_INTERRUPT:
+                why = f"it ran for more than {MAX_SECONDS:g} s. Make it smaller, or give it an index"
+            case sqlite3.SQLITE_FULL if self._if_full is not None:
+                why = self._if_full
         return SqlError(f"unable to run {_short(query)}; {why}", is_constraint=isinstance(exc, sqlite3.IntegrityError))
 
 

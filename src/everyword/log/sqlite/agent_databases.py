@@ -24,7 +24,7 @@ from ..base import SqlResult
 from ..views import ViewSource
 from .agent_database import AgentDatabase
 
-__all__ = ["DatabaseBackend", "FileBackend", "MemoryBackend", "SqliteAgentDatabases"]
+__all__ = ["DatabaseBackend", "FileBackend", "MemoryBackend", "SqliteAgentDatabases", "connect_agent_database"]
 
 MAX_OPEN: Final = 64
 """Databases open at once; to open another, the least recently used one is closed."""
@@ -37,15 +37,31 @@ STATEMENTS_PER_RUN: Final = 64
 
 
 class DatabaseBackend(Protocol):
-    """Where databases are stored while they are not open."""
+    """Where databases are stored. A backend that derives from this class has the defaults of a store of one process."""
 
-    def open(self, agent: AgentId) -> sqlite3.Connection: ...
+    @property
+    def if_full(self) -> str | None:
+        """What to tell the author of a statement for which there is no room; None, the default, for SQLite's words."""
+        return None
+
+    def admit(self, agent: AgentId) -> object:
+        """Return the right under which a statement that is queued now will run; raise if there is none.
+
+        Called from any thread; must not wait. A database that was opened under another right is opened again.
+        """
+        return None
+
+    def open(self, agent: AgentId, right: Any) -> sqlite3.Connection: ...
+
+    def save(self, agent: AgentId, connection: sqlite3.Connection) -> None:
+        """Store what a statement may have written. If this raises, the database is closed, and opened again later."""
+        return
 
     def leave(self, agent: AgentId, connection: sqlite3.Connection) -> None:
-        """Called before the connection is closed: store its content."""
-        ...
+        """Called before the connection is closed."""
+        return
 
-    def has(self, agent: AgentId) -> bool:
+    async def has(self, agent: AgentId) -> bool:
         """Return True if the agent has a stored database."""
         ...
 
@@ -54,7 +70,7 @@ class DatabaseBackend(Protocol):
         ...
 
 
-class FileBackend:
+class FileBackend(DatabaseBackend):
     """One file per agent, in one folder per kind, beside the log: `<log>.agents/<kind>/<hash>.db`."""
 
     def __init__(self, log_path: str, synchronous: str) -> None:
@@ -65,18 +81,15 @@ class FileBackend:
         kind = split_agent_id(agent)[0]
         return self._folder / kind / f"{hashlib.sha256(agent.encode()).hexdigest()[:40]}.db"
 
-    def open(self, agent: AgentId) -> sqlite3.Connection:
+    def open(self, agent: AgentId, right: object) -> sqlite3.Connection:
         path = self.path(agent)
         path.parent.mkdir(parents=True, exist_ok=True)
-        connection = _connect(str(path))
+        connection = connect_agent_database(str(path))
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         return connection
 
-    def leave(self, agent: AgentId, connection: sqlite3.Connection) -> None:
-        pass
-
-    def has(self, agent: AgentId) -> bool:
+    async def has(self, agent: AgentId) -> bool:
         return self.path(agent).is_file()
 
     def drop(self, agent: AgentId) -> None:
@@ -86,14 +99,14 @@ class FileBackend:
                 os.remove(f"{path}{end}")
 
 
-class MemoryBackend:
+class MemoryBackend(DatabaseBackend):
     """Bytes per agent, for a store that is lost when the process ends."""
 
     def __init__(self) -> None:
         self._kept: dict[AgentId, bytes] = {}
 
-    def open(self, agent: AgentId) -> sqlite3.Connection:
-        connection = _connect(":memory:")
+    def open(self, agent: AgentId, right: object) -> sqlite3.Connection:
+        connection = connect_agent_database(":memory:")
         kept = self._kept.get(agent)
         if kept is not None:
             connection.deserialize(kept)
@@ -104,7 +117,7 @@ class MemoryBackend:
         if pages:  # a database that was never written to has nothing to store
             self._kept[agent] = connection.serialize()
 
-    def has(self, agent: AgentId) -> bool:
+    async def has(self, agent: AgentId) -> bool:
         return agent in self._kept
 
     def drop(self, agent: AgentId) -> None:
@@ -114,17 +127,19 @@ class MemoryBackend:
 class _AgentQueue:
     """The queue of one agent and its database, if that is open. The thread that set `is_busy` may use the database."""
 
-    __slots__ = ("agent", "database", "is_busy", "waiting")
+    __slots__ = ("agent", "database", "is_busy", "right", "waiting")
 
     def __init__(self, agent: AgentId) -> None:
         self.agent = agent
         self.database: AgentDatabase | None = None
+        self.right: object = None
+        """The right under which the database was opened."""
         self.waiting: deque[tuple[Future[Any], Callable[[_AgentQueue], Any]]] = deque()
         self.is_busy = False
 
 
 class SqliteAgentDatabases:
-    """The databases of one store. `submit`, `has`, `release` and `drop` may be called from any thread."""
+    """The databases of one store. `submit`, `release` and `drop` may be called from any thread."""
 
     def __init__(self, backend: DatabaseBackend, source: Callable[[], ViewSource], *, max_open: int = MAX_OPEN) -> None:
         self._backend, self._find_source, self._max_open = backend, source, max(max_open, THREADS)
@@ -135,21 +150,28 @@ class SqliteAgentDatabases:
 
     def submit(self, agent: AgentId, query: str, params: Sequence[Any]) -> Future[SqlResult]:
         """Queue a statement. The statements of one agent run in order, even if no caller waits for the result."""
-        return self._enqueue(agent, lambda queue: self._open(queue).run(query, params))
+        try:
+            right = None if self._is_closed else self._backend.admit(agent)
+        except EverywordError as exc:
+            return _failed(exc)
+        return self._enqueue(agent, lambda queue: self._run(queue, right, query, params))
 
-    def has(self, agent: AgentId) -> bool:
+    async def has(self, agent: AgentId) -> bool:
         """Return True if the agent has a database."""
         with self._lock:
             queue = self._queues.get(agent)
             is_open = queue is not None and queue.database is not None  # if not, it may have been dropped just now
-        return is_open or self._backend.has(agent)
+        return is_open or await self._backend.has(agent)
 
-    def release(self, agent: AgentId) -> None:
+    def release(self, agent: AgentId) -> Future[None]:
         """Close the agent's database after the queued statements; the next statement opens it again."""
         with self._lock:
             is_known = agent in self._queues and not self._is_closed
         if is_known:
-            self._enqueue(agent, self._close)
+            return self._enqueue(agent, self._close)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
 
     async def drop(self, agent: AgentId) -> None:
         """Run the queued statements, then delete the agent's database; the next statement makes a new one.
@@ -189,8 +211,7 @@ class SqliteAgentDatabases:
         future.set_running_or_notify_cancel()  # a queued statement cannot be cancelled
         with self._lock:
             if self._is_closed:
-                future.set_exception(LogUnavailable(f"unable to use the database of {agent!r}; the store is closed"))
-                return future
+                return _failed(LogUnavailable(f"unable to use the database of {agent!r}; the store is closed"))
             queue = self._queues.setdefault(agent, _AgentQueue(agent))
             self._queues.move_to_end(agent)
             queue.waiting.append((future, work))
@@ -223,14 +244,32 @@ class SqliteAgentDatabases:
                 return
         self._run_queue(queue)
 
-    def _open(self, queue: _AgentQueue) -> AgentDatabase:
+    def _run(self, queue: _AgentQueue, right: object, query: str, params: Sequence[Any]) -> SqlResult:
+        database = self._open(queue, right)
+        try:
+            return database.run(query, params)
+        finally:
+            if database.may_have_written:
+                self._save(queue, database)
+
+    def _save(self, queue: _AgentQueue, database: AgentDatabase) -> None:
+        try:
+            self._backend.save(queue.agent, database.connection)
+        except BaseException:
+            self._close(queue)  # it has what the store may not have
+            raise
+
+    def _open(self, queue: _AgentQueue, right: object) -> AgentDatabase:
+        if queue.database is not None and queue.right != right:
+            self._close(queue)
         if queue.database is None:
             self._make_room()
             try:
-                connection = self._backend.open(queue.agent)
+                connection = self._backend.open(queue.agent, right)
             except (sqlite3.Error, OSError) as exc:
                 raise SqlError(f"unable to open the database of {queue.agent!r}; {exc}") from exc
-            queue.database = AgentDatabase(queue.agent, connection, self._find_source())
+            queue.right = right
+            queue.database = AgentDatabase(queue.agent, connection, self._find_source(), if_full=self._backend.if_full)
         return queue.database
 
     def _make_room(self) -> None:
@@ -273,6 +312,13 @@ def _settle(future: Future[Any], queue: _AgentQueue, work: Callable[[_AgentQueue
         future.set_result(result)
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def _failed(why: EverywordError) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(why)
+    return future
+
+
+def connect_agent_database(path: str) -> sqlite3.Connection:
+    """Open a database for the statements of an agent."""
     # No statement is cached: SQLite asks the authorizer when a statement is prepared, and each must be checked.
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=0, uri=False)

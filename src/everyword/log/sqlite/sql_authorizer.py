@@ -35,6 +35,9 @@ _TEMPORARY: Final = frozenset(
         *(sqlite3.SQLITE_DROP_TEMP_TRIGGER, sqlite3.SQLITE_DROP_TEMP_VIEW),
     }
 )
+_READS: Final = frozenset(
+    {sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
 _WRITES: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
 _NAMED: Final = frozenset({sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_VIEW, sqlite3.SQLITE_CREATE_VTABLE})
 _TRANSACTIONS: Final = frozenset({sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT})
@@ -45,8 +48,14 @@ class SqlAuthorizer:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.refusal: str | None = None
+        self.may_write = False
+        """True if the last statement may have written something: it did more than read."""
         self._is_open = False
         connection.set_authorizer(self._allow)
+
+    def begin(self) -> None:
+        """Forget what was noted of the statement before."""
+        self.refusal, self.may_write = None, False
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -62,6 +71,7 @@ class SqlAuthorizer:
             return sqlite3.SQLITE_OK
         why = _why_refused(action, (one or "").lower(), (two or "").lower(), (base or "").lower())
         if why is None:
+            self.may_write = self.may_write or action not in _READS
             return sqlite3.SQLITE_OK
         self.refusal = why
         return sqlite3.SQLITE_DENY

@@ -40,6 +40,9 @@ select e.seq, e.at, e.kind, e.turn, e.more, e.body from everyword.event e join e
 select a.generation, a.leaf, a.last_turn, a.last_node, m.agent, m.node, m.parent, m.id, m.role, m.body, m.draft, m.at
   from everyword.agent a left join everyword.message m on m.agent = a.key where a.id = $1 order by m.node;
 
+-- name: agent_row
+select generation, leaf, last_turn, last_node from everyword.agent where id = $1;
+
 -- name: kept
 select k.agent, k.kind, k.key, k.body from everyword.kept k join everyword.agent a on a.key = k.agent
   where a.id = $1 order by k.kind, k.key;
@@ -91,7 +94,7 @@ select * from everyword.heartbeat_1($1, $2);
 select everyword.declare_gone_1($1);
 
 -- name: end_writes
-select pg_terminate_backend(backend) from everyword.fence where node = $1;
+select pg_terminate_backend(backend) from everyword.fence where node = $1 and backend <> 0;
 
 -- name: leave
 select everyword.leave_1($1);
@@ -100,7 +103,24 @@ select everyword.leave_1($1);
 update everyword.node set state = 'draining' where id = $1 and state = 'up';
 
 -- name: take_fence
-select everyword.take_fence_1($1);
+select everyword.take_fence_1($1, $2);
+
+-- name: open_database
+select everyword.open_database_1($1, $2, $3, $4, $5, $6, $7);
+
+-- name: pages
+select body from everyword.page where agent = $1 order by number;
+
+-- name: put_pages
+select everyword.put_pages_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+
+-- name: has_pages
+select 1 from everyword.page p join everyword.agent a on a.key = p.agent where a.id = $1 limit 1;
+
+-- name: view_version
+-- The row of the agent changes with every append that changes rows of it, `deletions` with every step of retention.
+select a.key, a.xmin::text, s.deletions, (select max(e.seq) from everyword.event e where e.agent = a.key)
+  from everyword.agent a cross join everyword.store s where a.id = $1;
 
 -- name: days
 select day from everyword.day;
@@ -110,6 +130,9 @@ select everyword.make_day_1($1);
 
 -- name: drop_day
 select everyword.drop_day_1($1, $2);
+
+-- name: count_deletion
+update everyword.store set deletions = deletions + 1;
 
 -- name: lock_store
 select 1 from everyword.store for update skip locked;

@@ -11,14 +11,17 @@ create table everyword.node (
   until   timestamptz not null
 );
 
--- The row that every write of a node locks. Whoever declares the node gone updates it, which waits for the writes that
--- are under way and refuses all later ones. A new connection of the node counts `generation` up, which does the same to
--- the writes of its old connection.
+-- The row that every write of a node locks, one for each of its connections that write: lane 0 writes the logs, the
+-- others the databases of agents. Declaring the node gone updates all of them, which waits for the writes that are under
+-- way and refuses all later ones. A new connection of the node counts `generation` up, which does the same to the
+-- writes of its old connection.
 create table everyword.fence (
-  node       bigint primary key,
+  node       bigint not null,
+  lane       int not null,
   generation int not null default 0,
   backend    int not null default 0,
-  is_gone    bool not null default false
+  is_gone    bool not null default false,
+  primary key (node, lane)
 );
 
 create table everyword.agent (
@@ -92,7 +95,9 @@ create index replaced_state_by_time on everyword.replaced_state (at, agent, seq)
 -- How many states retention has deleted: tells a gap in a log from a damage. Beside `agent`, whose rows appends lock.
 create table everyword.pruned_states (agent bigint primary key, states bigint not null);
 
--- The pages of the agents' own SQL databases.
+-- The agents' own SQL databases (SQLite), in pages, and how often each was opened. A write of pages locks the row of
+-- its database: the next opening waits for it, and every later write of an earlier opening is refused.
+create table everyword.database (agent bigint primary key, generation bigint not null);
 create table everyword.page (agent bigint not null, number int not null, body bytea not null, primary key (agent, number));
 alter table everyword.page alter column body set storage external;
 
@@ -110,6 +115,9 @@ create type everyword.kept_row_1 as (agent bigint, kind text, key text, body byt
 create type everyword.agent_row_1 as (agent bigint, generation bigint, leaf bigint, last_turn bigint, last_node bigint);
 create type everyword.wake_row_1 as (id text, at bigint);
 create type everyword.event_row_1 as (seq bigint, at bigint, kind text, turn bigint, more int, body bytea);
+
+-- How often retention has deleted something: the views in the agents' databases show what is left.
+alter table everyword.store add deletions bigint not null default 0;
 
 -- The days that have a partition.
 create table everyword.day (day int primary key);

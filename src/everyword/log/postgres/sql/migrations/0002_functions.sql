@@ -3,7 +3,18 @@
 -- Lock the node's fence for the rest of the transaction, or refuse.
 create function everyword.check_fence_1(p_node bigint, p_generation int) returns void language plpgsql as $$
 begin
-  perform 1 from everyword.fence where node = p_node and generation = p_generation and not is_gone for share;
+  perform 1 from everyword.fence
+    where node = p_node and lane = 0 and generation = p_generation and not is_gone for share;
+  if not found then
+    raise exception 'node % was declared gone, or has a newer connection', p_node using errcode = 'EW002';
+  end if;
+end $$;
+
+-- The same for a connection that writes databases of agents.
+create function everyword.check_lane_1(p_node bigint, p_lane int, p_generation int) returns void language plpgsql as $$
+begin
+  perform 1 from everyword.fence
+    where node = p_node and lane = p_lane and generation = p_generation and not is_gone for share;
   if not found then
     raise exception 'node % was declared gone, or has a newer connection', p_node using errcode = 'EW002';
   end if;
@@ -205,6 +216,7 @@ begin
   delete from everyword.message where agent = any (keys);
   delete from everyword.kept where agent = any (keys);
   delete from everyword.wake where agent = any (keys);
+  delete from everyword.database where agent = any (keys);  -- before the pages: waits for a write that is under way
   delete from everyword.page where agent = any (keys);
   -- New rows, because agents are listed in the order of their creation.
   with gone as (delete from everyword.agent where key = any (keys) returning *),
@@ -223,15 +235,15 @@ language plpgsql as $$
 begin
   insert into everyword.node (name, url, version, state, until)
     values (p_name, p_url, p_version, 'up', clock_timestamp() + p_lease) returning node.id into register_1.id;
-  insert into everyword.fence (node) values (register_1.id);
+  insert into everyword.fence (node, lane) select register_1.id, generate_series(0, 2);
   delete from everyword.node n where n.state = 'gone' and n.until < clock_timestamp() - interval '1 day';
   delete from everyword.fence f where not exists (select from everyword.node n where n.id = f.node);
 end $$;
 
 -- A new connection that writes: waits for the writes of the old one, and refuses those that have not begun.
-create function everyword.take_fence_1(p_node bigint, out generation int) language sql as $$
+create function everyword.take_fence_1(p_node bigint, p_lane int, out generation int) language sql as $$
   update everyword.fence set generation = generation + 1, backend = pg_backend_pid()
-    where node = p_node and not is_gone returning generation;
+    where node = p_node and lane = p_lane and not is_gone returning generation;
 $$;
 
 -- One row for each node; none of them is `p_node` if it was declared gone. Times in milliseconds.
@@ -309,4 +321,43 @@ begin
     select turn, max(part) as part, min(seq - more) as first from everyword.event
       where agent = k and turn is not null group by turn
   ) as e where t.agent = k and t.turn = e.turn;
+end $$;
+
+-- Databases of agents ---------------------------------------------------------------------------------------------
+
+create function everyword.holds_lease_1(p_node bigint, p_key bigint, p_epoch bigint, p_root bigint, p_term bigint)
+returns bool language sql as $$
+  select exists (select from everyword.agent where key = p_key and epoch = p_epoch)
+    and exists (select from everyword.agent where key = p_root and node = p_node and term = p_term);
+$$;
+
+-- Open the database of an agent: wait for a write of its pages, and refuse those of all earlier openings. Return the
+-- number of the opening; null if the agent has another owner or another epoch.
+create function everyword.open_database_1(
+  p_node bigint, p_lane int, p_fence int, p_key bigint, p_epoch bigint, p_root bigint, p_term bigint, out opening bigint
+) language plpgsql as $$
+begin
+  perform everyword.check_lane_1(p_node, p_lane, p_fence);
+  perform 1 from everyword.database where agent = p_key for no key update;
+  if not everyword.holds_lease_1(p_node, p_key, p_epoch, p_root, p_term) then return; end if;
+  insert into everyword.database as d (agent, generation) values (p_key, 1)
+    on conflict (agent) do update set generation = d.generation + 1 returning d.generation into opening;
+end $$;
+
+-- Write the pages that a statement has changed; the database has `p_count` pages now. Return false if nothing was
+-- written, because the agent has another owner or its database was opened again.
+create function everyword.put_pages_1(
+  p_node bigint, p_lane int, p_fence int, p_key bigint, p_epoch bigint, p_root bigint, p_term bigint,
+  p_opening bigint, p_count int, p_numbers int[], p_bodies bytea[]
+) returns bool language plpgsql as $$
+begin
+  perform everyword.check_lane_1(p_node, p_lane, p_fence);
+  perform 1 from everyword.database where agent = p_key and generation = p_opening for no key update;
+  if not found then return false; end if;
+  -- After the lock: a new owner that has not opened the database yet will wait for this transaction when it does.
+  if not everyword.holds_lease_1(p_node, p_key, p_epoch, p_root, p_term) then return false; end if;
+  insert into everyword.page (agent, number, body) select p_key, * from unnest(p_numbers, p_bodies)
+    on conflict (agent, number) do update set body = excluded.body;
+  delete from everyword.page where agent = p_key and number >= p_count;
+  return true;
 end $$;

@@ -70,5 +70,6 @@ begin
     update everyword.turn set is_pruned = true where agent = t.agent and turn = t.turn;
     erased := erased + 1;
   end loop;
+  if erased > 0 then update everyword.agent set head = head where id = p_agent; end if;  -- a new version for the views
   return erased;
 end $$;

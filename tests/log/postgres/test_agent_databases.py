@@ -1,0 +1,425 @@
+"""The agents' own databases on PostgreSQL: only the owner writes them, whole statements, and never for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everyword.errors import Fenced, LogError, LogUnavailable, OutcomeUnknown, SqlError, UsageError
+from everyword.ids import AgentId, Millis
+from everyword.log.base import SqlResult
+from everyword.log.postgres.address import DatabaseAddress
+from everyword.log.postgres.database_pages import BLOCK, changed_pages
+from everyword.log.postgres.store import PostgresLog
+from tests.log.building import A, B, Owner, agent_row, chunk, fact, message_row, turn_row
+from tests.log.postgres.takeover import declare_gone
+from tests.postgres.server import OwnPostgres, Postgres
+from tests.tcp_proxy import TcpProxy, TcpProxyProcess
+from tests.timeouts import PATIENCE
+
+LEASE = 600.0
+"""Seconds: no heartbeat comes between. A node learns that it is gone by writing."""
+
+SHORT = 1.5
+"""A lease of which a third is short enough to wait for."""
+
+
+@asynccontextmanager
+async def opened(url: str, lease: float = LEASE) -> AsyncIterator[PostgresLog]:
+    store = PostgresLog(url, lease=lease)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+def submit(store: PostgresLog, query: str, *params: Any, agent: AgentId = A) -> Future[SqlResult]:
+    assert store.databases is not None
+    return store.databases.submit(agent, query, params)
+
+
+async def sql(store: PostgresLog, query: str, *params: Any, agent: AgentId = A) -> list[tuple[Any, ...]]:
+    return list((await asyncio.wrap_future(submit(store, query, *params, agent=agent))).rows)
+
+
+@asynccontextmanager
+async def looking(server: Postgres, url: str) -> AsyncIterator[asyncpg.Connection]:
+    """A connection beside the store."""
+    connection = await server.connect(url.rpartition("schema=")[2])
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def until(query: str, connection: asyncpg.Connection) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not await connection.fetchval(query):
+            pass
+
+
+HELLO = b'{"id":"m","role":"user","parts":[{"type":"text","text":"hi"}]}'
+WAITS = "select exists (select from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}%')"
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_statement_stores_the_pages_that_it_changed_and_no_others(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+        await store.activate(A)
+        await sql(store, "create table note (id integer primary key, text)")
+        numbers = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 2000) select x from n"
+        await sql(store, f"insert into note select x, printf('%0100d', x) from ({numbers})")
+        before = {row["number"]: row["xmin"] for row in await watcher.fetch("select number, xmin::text from page")}
+        assert len(before) > 200
+        await sql(store, "update note set text = 'x' where id = 1000")
+        await sql(store, "select count(*) from note")
+        after = {row["number"]: row["xmin"] for row in await watcher.fetch("select number, xmin::text from page")}
+        assert after.keys() == before.keys()
+        assert len([number for number in after if after[number] != before[number]]) == 2
+    async with opened(postgres_url) as store:
+        await store.activate(A)
+        assert await sql(store, "pragma integrity_check") == [("ok",)]
+        assert await sql(store, "select count(*), sum(text = 'x') from note") == [(2000, 1)]
+
+
+async def test_reading_stores_nothing(postgres_server: Postgres, postgres_url: str) -> None:
+    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+        assert store.databases is not None
+        await store.activate(A)
+        assert await sql(store, "select * from messages") == []
+        assert await sql(store, "pragma user_version") == [(0,)]
+        assert await watcher.fetchval("select count(*) from page") == 0
+        store.databases.release(A).result(PATIENCE)
+        assert not await store.databases.has(A)
+        await sql(store, "create table note (x)")
+        store.databases.release(A).result(PATIENCE)
+        assert await store.databases.has(A)
+
+
+async def test_what_a_failed_statement_leaves_behind_is_stored(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await store.activate(A)
+        await sql(store, "create table note (x unique)")
+        with pytest.raises(SqlError):
+            await sql(store, "insert or fail into note values (1), (2), (1)")
+        with pytest.raises(SqlError):
+            await sql(store, "insert into note values (3), (4), (1)")
+        assert await sql(store, "select x from note") == [(1,), (2,)]
+        await store.activate(A)
+        assert await sql(store, "select x from note") == [(1,), (2,)]
+
+
+@given(
+    st.lists(st.integers(0, 3), max_size=200), st.lists(st.integers(0, 3), max_size=200), st.sampled_from([512, BLOCK])
+)
+def test_changed_pages_are_those_that_differ(before: list[int], after: list[int], size: int) -> None:
+    pages = [bytes([number]) * size for number in after]
+    old = [bytes([number]) * size for number in before]
+    expected = [n for n, page in enumerate(pages) if n >= len(old) or old[n] != page]
+    assert changed_pages(b"".join(old), b"".join(pages), size) == expected
+
+
+async def test_a_database_that_is_full_says_what_to_do_and_goes_on(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    async with opened(f"{postgres_url}&sql_limit=1") as store, looking(postgres_server, postgres_url) as watcher:
+        await store.activate(A)
+        await sql(store, "create table note (id integer primary key, x)")
+        await sql(store, "insert into note values (1, zeroblob(600000))")
+        with pytest.raises(SqlError, match=r"more than 1 MB.*Delete rows, raise the limit with `sql_limit=`"):
+            await sql(store, "insert into note values (2, zeroblob(600000))")
+        assert await sql(store, "select id from note") == [(1,)]
+        await sql(store, "delete from note")
+        await sql(store, "insert into note values (3, zeroblob(600000))")
+        assert await sql(store, "select id from note") == [(3,)]
+        assert await watcher.fetchval("select sum(length(body)) from page") <= 1024 * 1024
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "many", "1025"])
+def test_a_limit_that_is_none_is_refused(limit: str) -> None:
+    with pytest.raises(UsageError, match="megabytes"):
+        DatabaseAddress.parse(f"postgresql://x/y?sql_limit={limit}")
+
+
+async def test_many_agents_write_at_once(postgres_url: str) -> None:
+    agents = [AgentId(f"notes/{number}") for number in range(30)]
+    async with opened(postgres_url) as store:
+        for agent in agents:
+            await store.activate(agent)
+        for agent in agents:
+            submit(store, "create table note (text)", agent=agent)
+        for number in range(5):
+            for agent in agents:
+                submit(store, "insert into note values (?)", f"{agent} {number}", agent=agent)
+        for agent in agents:
+            expected = [(f"{agent} {number}",) for number in range(5)]
+            assert await sql(store, "select text from note order by rowid", agent=agent) == expected
+
+
+async def test_a_released_database_takes_no_memory_and_comes_back(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        assert store.databases is not None
+        await store.activate(A)
+        await sql(store, "create table note (x)")
+        assert store._databases.open_count == 1
+        store.databases.release(A).result(PATIENCE)
+        assert store._databases.open_count == 0
+        assert not store._databases._backend._opened  # type: ignore[attr-defined]
+        assert await sql(store, "select * from note") == []
+
+
+async def test_a_destroyed_agent_leaves_no_pages(postgres_server: Postgres, postgres_url: str) -> None:
+    child = AgentId(f"{A}/sub/kid/x")
+    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+        for agent in (A, child, B):
+            await store.activate(agent)
+            await sql(store, "create table note (x)", agent=agent)
+        activation = await store.activate(A)
+        await store.destroy(A, activation.epoch)
+        assert await watcher.fetch("select a.id from page p join agent a on a.key = p.agent group by 1") == [(B,)]
+        assert await watcher.fetchval("select count(*) from database") == 1
+        with pytest.raises(Fenced):
+            await sql(store, "insert into note values (1)")
+        await store.activate(A)
+        with pytest.raises(SqlError, match="no such table"):
+            await sql(store, "select * from note")
+
+
+# -- one owner --------------------------------------------------------------------------------------------------------
+
+
+async def test_an_agent_that_is_not_loaded_here_is_refused(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        assert store.nodes is not None
+        with pytest.raises(Fenced, match=r"not loaded on this node"):
+            await sql(store, "select 1")
+        await store.activate(A)
+        await sql(store, "create table note (x)")
+        await store.nodes.release([A])
+        with pytest.raises(Fenced, match=r"not loaded on this node"):
+            await sql(store, "select 1")
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "closed"])
+@pytest.mark.parametrize("way", ["release", "gone", "epoch"])
+async def test_an_old_owner_cannot_write_after_a_takeover(
+    postgres_server: Postgres, postgres_url: str, way: str, is_open: bool
+) -> None:
+    schema = postgres_url.rpartition("schema=")[2]
+    async with opened(postgres_url) as old, opened(postgres_url) as new:
+        assert old.nodes is not None and old.databases is not None
+        await old.activate(A)
+        await sql(old, "create table note (x)")
+        if not is_open:
+            old.databases.release(A)
+        zombie = old._leases.find(A)
+        assert zombie is not None
+        match way:
+            case "release":
+                await old.nodes.release([A])
+                await new.activate(A)
+            case "gone":
+                await declare_gone(postgres_server, schema, old)
+                await new.activate(A)
+            case _:
+                await old.activate(A)
+        old._leases.put(A, zombie)  # it has not noticed
+        with pytest.raises(Fenced):
+            await sql(old, "insert into note values ('zombie')")
+        with pytest.raises(Fenced):
+            await sql(old, "insert into note values ('zombie')")
+        owner = old if way == "epoch" else new
+        await owner.activate(A)
+        await sql(owner, "insert into note values ('new')")
+        assert await sql(owner, "select x from note") == [("new",)]
+
+
+async def test_a_statement_of_an_earlier_lease_is_not_run_under_a_later_one(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await store.activate(A)
+        await sql(store, "create table note (x)")
+        slow = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 1000000) select max(x) from n"
+        submit(store, slow)
+        queued = submit(store, "insert into note values (1)")
+        await store.activate(A)
+        with pytest.raises(Fenced):
+            await asyncio.wrap_future(queued)
+        assert await sql(store, "select * from note") == []
+
+
+@pytest.mark.parametrize("place", ["database", "page"], ids=["before the check", "after the check"])
+async def test_a_new_owner_waits_for_a_write_that_is_under_way(
+    postgres_server: Postgres, postgres_url: str, place: str
+) -> None:
+    """The write stops at a row that another transaction has locked; meanwhile the agent changes its owner."""
+    async with (
+        opened(postgres_url) as old,
+        opened(postgres_url) as new,
+        looking(postgres_server, postgres_url) as watcher,
+        looking(postgres_server, postgres_url) as barrier,
+    ):
+        assert old.nodes is not None
+        await old.activate(A)
+        await sql(old, "create table note (x)")
+        await barrier.execute("begin")
+        await barrier.execute(f"select from {place} for update")
+        late = submit(old, "insert into note values ('late')")
+        await until(WAITS.format("put_pages"), watcher)
+        await old.nodes.release([A])
+        await new.activate(A)
+        seen = submit(new, "select x from note")
+        await until(WAITS.format("open_database"), watcher)
+        await barrier.execute("commit")
+        rows = (await asyncio.wrap_future(seen)).rows
+        if place == "page":
+            await asyncio.wrap_future(late)
+            assert rows == [("late",)]
+        else:
+            with pytest.raises(Fenced):
+                await asyncio.wrap_future(late)
+            assert rows == []
+
+
+# -- failures ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_database_that_does_not_answer_ends_in_an_error_also_for_a_blocked_loop(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    schema = postgres_url.rpartition("schema=")[2]
+    async with TcpProxyProcess(postgres_server.address) as proxy:
+        async with opened(f"{proxy.url(postgres_server.tcp_url)}?schema={schema}", lease=SHORT * 4) as store:
+            await store.activate(A)
+            assert submit(store, "create table note (x)").result(PATIENCE)  # the loop is blocked, and it works
+            await proxy.swallow()
+            before = time.monotonic()
+            with pytest.raises(OutcomeUnknown, match="not known"):
+                submit(store, "insert into note values (1)").result(PATIENCE)
+            assert time.monotonic() - before < SHORT * 4 / 3 + 2
+            with pytest.raises(LogError):
+                submit(store, "select * from note").result(PATIENCE)
+            waiting = [submit(store, "insert into note values (2)") for _ in range(50)]
+            for each in waiting:
+                with pytest.raises(LogError):
+                    each.result(PATIENCE)
+            assert time.monotonic() - before < SHORT * 4 + 8  # the lease is over: the others have not to wait
+            await proxy.restore()
+
+
+@pytest.mark.parametrize("way", ["to_target", "to_client"])
+async def test_a_statement_whose_outcome_is_not_known_is_there_or_not_there(
+    postgres_server: Postgres, postgres_url: str, way: Any
+) -> None:
+    schema = postgres_url.rpartition("schema=")[2]
+    async with TcpProxy(postgres_server.address) as proxy:
+        url = f"{postgres_server.tcp_url}?schema={schema}"
+        async with opened(url) as store, opened(proxy.url(url)) as other:
+            store._databases._connections = other._databases._connections
+            backend: Any = store._databases._backend
+            backend.connections = other._databases._connections[0]  # only these go through the proxy
+            backend.connections._timeout = 1.0
+            await store.activate(A)
+            await sql(store, "create table note (x)")
+            await proxy.swallow(way)
+            with pytest.raises(OutcomeUnknown, match="not known"):
+                await sql(store, "insert into note values (1)")
+            await proxy.cut()
+            await proxy.restore()
+            rows = await sql(store, "select x from note")
+            assert rows == ([(1,)] if way == "to_client" else [])
+            await sql(store, "insert into note values (2)")
+            assert await sql(store, "pragma integrity_check") == [("ok",)]
+            assert await sql(store, "select x from note") == [*rows, (2,)]
+
+
+async def test_a_refused_write_leaves_the_database_as_it_was(postgres_server: Postgres, postgres_url: str) -> None:
+    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+        await store.activate(A)
+        await sql(store, "create table note (x)")
+        await watcher.execute("alter table page add constraint small check (number < 2) not valid")
+        with pytest.raises(LogUnavailable, match="Nothing of the statement was written"):
+            await sql(store, "insert into note values (zeroblob(5000))")
+        assert await sql(store, "select * from note") == []
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_databases_survive_a_restart_of_postgresql(own_postgres: OwnPostgres, mode: Any) -> None:
+    async with opened(own_postgres.url, lease=2.0) as store:
+        await store.activate(A)
+        await sql(store, "create table note (x unique)")
+        await sql(store, "insert into note values (1)")
+        await own_postgres.restart(mode)
+        async with asyncio.timeout(PATIENCE):
+            while True:  # until the node has a new lease
+                try:
+                    await store.activate(A)
+                    await sql(store, "insert or ignore into note values (2)")
+                    break
+                except LogError:
+                    await asyncio.sleep(0)
+        assert await sql(store, "select x from note") == [(1,), (2,)]
+
+
+# -- views ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_view_is_filled_again_only_after_a_change(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    async with opened(postgres_url) as store:
+        owner = await Owner.take(store)
+        await owner.append(fact("x"), rows=[agent_row(leaf=2), message_row(2, body=HELLO)])
+        source: Any = store._databases._find_source()
+        read = source.messages
+        monkeypatch.setattr(source, "messages", lambda agent: reads.append(agent) or read(agent))
+        for _ in range(3):
+            assert await sql(store, "select id from messages") == [("m",)]
+        assert len(reads) == 1
+        await owner.append(fact("x"))
+        await sql(store, "select id from messages")
+        assert len(reads) == 2
+        other = await Owner.take(store, B)
+        await other.append(fact("x"))
+        await sql(store, "select id from messages")
+        assert len(reads) == 2
+
+
+async def test_a_view_does_not_show_chunks_that_retention_or_the_agent_deleted(postgres_url: str) -> None:
+    chunks = "select count(*) from cf_ai_chat_stream_chunks"
+    async with opened(postgres_url) as store:
+        owner = await Owner.take(store)
+        await owner.append(fact("x"), rows=[agent_row()])
+        await owner.answer(1, 5, ended_at=5)
+        assert await sql(store, chunks) == [(5,)]
+        await store.prune(Millis(6), limit=2)
+        left = (await sql(store, chunks))[0][0]
+        assert 0 < left < 5
+        while (await store.prune(Millis(6))).more:
+            pass
+        assert await sql(store, chunks) == [(0,)]
+
+
+async def test_a_view_shows_only_what_is_committed(postgres_server: Postgres, postgres_url: str) -> None:
+    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as barrier:
+        owner = await Owner.take(store)
+        await owner.append(fact("x"), rows=[agent_row(), turn_row(1)])
+        await barrier.execute("begin")
+        await barrier.execute("lock table event in share mode")
+        pending = asyncio.ensure_future(owner.append(chunk(1, 0)))
+        assert await sql(store, "select count(*) from cf_ai_chat_stream_chunks") == [(0,)]
+        await barrier.execute("commit")
+        await pending
+        assert await sql(store, "select count(*) from cf_ai_chat_stream_chunks") == [(1,)]
