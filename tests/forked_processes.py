@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +31,10 @@ PROGRAMS: Final = (
     *("tests.client.serving", "tests.crash.team", "tests.crash.counting", "tests.nodes.serving"),
 )
 """Modules that tests run and kill. They are imported before the fork, so importing them must not start a thread."""
+
+
+_asking = threading.Lock()
+"""Held from a request to its reply: threads that fork at the same time would get each other's process."""
 
 
 class ForkedProcess:
@@ -89,9 +94,10 @@ def fork_process(
     """
     reading, writing = os.pipe()
     try:
-        fork_server = _fork_server(preload, imported_with)
-        socket.send_fds(fork_server, [json.dumps([module, arguments, environment]).encode()], [writing])
-        pid = int(fork_server.recv(100))
+        with _asking:
+            fork_server = _fork_server(preload, imported_with)
+            socket.send_fds(fork_server, [json.dumps([module, arguments, environment]).encode()], [writing])
+            pid = int(fork_server.recv(100))
     finally:
         os.close(writing)
     return ForkedProcess(pid, reading)
