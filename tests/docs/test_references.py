@@ -10,8 +10,8 @@ import pytest
 
 from tests.architecture.tree import ROOT, SOURCE, read_source, read_tests, tracked_files
 
-_DEFINED = re.compile(r"^(?:- \*\*|\| )(?P<rule>[IPR]-\d+)(?:\*\*| \|)", re.MULTILINE)
-_CITED = re.compile(r"\b([IPR]-\d+)\b")
+_DEFINED = re.compile(r"^(?:- \*\*|\| )(?P<rule>[INPR]-\d+)(?:\*\*| \|)", re.MULTILINE)
+_CITED = re.compile(r"\b([INPR]-\d+)\b")
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)#\s]+)")
 _FILE = re.compile(r"`(?P<file>[a-z_]+/[\w/]+\.py)(?:::\w+)?`")
 
