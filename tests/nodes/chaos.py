@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from everyword.client import ChatClient, ClientError
+from everyword.client import ChatClient, ChatFailed, ClientError
 from everyword.client.backoff import Backoff
 from tests.nodes.history import History, LogEvent, Seen
 from tests.nodes.serving import NodeProcess
@@ -67,6 +67,7 @@ class Chaos:
             for _ in range(faults):
                 await self._fault()
             self._is_over = True
+            self._progress.set()
             async with asyncio.timeout(PATIENCE):
                 await asyncio.wait(clients)
                 await self._look_at_ends()
@@ -119,11 +120,16 @@ class Chaos:
 
     async def _ask(self, client: ChatClient, chat: str, count: int) -> None:
         question = " ".join(f"{chat}-{count}-{n}" for n in range(self._random.randint(5, 40)))
-        self.history.asked[chat].append(question)
+        self.history.unsure[chat].append(question)
         reply = client.send(question)
-        await reply
+        try:
+            await reply
+        except ChatFailed as exc:
+            self.history.failed.append(f"{chat}: {exc}")
+            return
         if reply.outcome != "completed":
-            self.history.asked[f"{chat} ended as {reply.outcome}"].append(question)
+            self.history.failed.append(f"{chat}: a turn ended as {reply.outcome}")
+        self.history.asked[chat].append(question)
 
     async def _watch(self, client: ChatClient, name: str) -> None:
         while True:
@@ -134,6 +140,8 @@ class Chaos:
             await client.connection.change()
 
     async def _some_news(self) -> None:
+        if self._is_over:
+            return  # nothing new may come any more
         self._progress.clear()
         await self._progress.wait()
 

@@ -36,13 +36,17 @@ class History:
 
     asked: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Questions that were answered, by chat."""
+    unsure: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Questions whose client was lost before the answer: they are stored once or not at all."""
+    failed: list[str] = field(default_factory=list)
+    """Turns that ended in another way than with their answer."""
     seen: list[Seen] = field(default_factory=list)
     final: dict[str, dict[str, list[tuple[str, str, str]]]] = field(default_factory=lambda: defaultdict(dict))
     """Chat → client → its messages (id, role, text)."""
 
     def violations(self, log: Sequence[LogEvent]) -> list[str]:
         """Return everything that must not be, in words; empty if the history is sound."""
-        return [*self._ends_differ(), *self._not_prefixes(), *self._not_once(), *_log_violations(log)]
+        return [*self.failed, *self._ends_differ(), *self._not_prefixes(), *self._not_once(), *_log_violations(log)]
 
     def _ends_differ(self) -> list[str]:
         return [
@@ -76,8 +80,12 @@ class History:
             messages = next(iter(self.final[chat].values()))
             users = [text for _, role, text in messages if role == "user"]
             answers = [text for _, role, text in messages if role == "assistant"]
-            if sorted(users) != sorted(questions):
-                found.append(f"{chat}: asked {len(questions)} questions, stored {len(users)}")
+            if len(set(users)) != len(users):
+                found.append(f"{chat}: a question is stored twice")
+            if missing := set(questions) - set(users):
+                found.append(f"{chat}: {len(missing)} questions were answered and are not stored")
+            if unknown := set(users) - set(questions) - set(self.unsure[chat]):
+                found.append(f"{chat}: {len(unknown)} questions are stored that were not asked")
             if answers != [_answer(text) for text in users]:
                 found.append(f"{chat}: the answers are not those of the questions: {answers!r}")
         return found

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import uvicorn
 
 from everyword.agents import AIChatAgent, Turn, callable_method
-from everyword.server import Everyword
+from everyword.server import Everyword, Limits
 from everyword.server.node_settings import NodeSettings
 from tests.forked_processes import ForkedProcess, fork_process
 from tests.free_ports import free_port
@@ -144,14 +144,15 @@ class _Announced(uvicorn.Server):
 def main(store: str, port: str, name: str, lease: str, listen: str, address: str) -> None:
     """Serve until the process is killed or told to stop."""
     settings = NodeSettings(name=name, lease=float(lease), listen=listen, address=address)
-    app = Everyword([Chat, Paced], store=store, node=settings)
+    limits = Limits(requests_per_minute=10**6, frames_per_minute=10**6)
+    app = Everyword([Chat, Paced], store=store, node=settings, limits=limits)
     app.grace = 0.5
     config = uvicorn.Config(
         app,
         host="127.0.0.1",
         port=int(port),
         ws="everyword.server.uvicorn_websocket:UvicornWebSocketProtocol",
-        log_level="warning",
+        log_level=os.environ.get("LOG", "warning"),
         timeout_graceful_shutdown=1,
     )
     asyncio.run(_Announced(config).serve())

@@ -7,14 +7,17 @@ sends to a socket is written as it arrives, without waking a task, if the server
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from ..errors import LinkError
+from ..errors import EverywordError, LinkError
+from .kept_socket import KeptSocket
 from .link import Link
 from .purposes import RELAY
 from .relay_header import FRAMES, byte_pairs, header_of
@@ -26,26 +29,33 @@ from .relay_records import (
     CUT,
     FIRST_PART,
     LAST_PART,
+    PROGRESS,
     START,
     TEXT,
     TEXT_PART,
     TEXTS,
+    TEXTS_AT,
     Accept,
     Close,
     MessageJoiner,
+    Progress,
     Start,
     body_records,
     close_of,
     packed,
+    packed_at,
     part_records,
     read_struct,
     unpacked,
+    unpacked_at,
 )
 from .relayed_requests import CUT_TEXT
 from .settings import LinkSettings
 from .streams import LinkStream
 
 __all__ = ["relay"]
+
+log = logging.getLogger("everyword.cluster")
 
 COME_BACK: Final = 1012
 """Service restart: the client reconnects by itself."""
@@ -54,15 +64,41 @@ CLOSE_SECONDS: Final = 10.0
 """How long a client has to take what the owner sent before it closed the socket or ended the response."""
 
 
-async def relay(link: Link, scope: Scope, receive: Receive, send: Send, attached: bytes = b"") -> None:
+FindOwner: TypeAlias = Callable[[], Awaitable[Link]]
+"""Returns the link to the node that owns the agent now; raises an `EverywordError` if there is none in time."""
+
+
+async def relay(
+    link: Link,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    attached: bytes = b"",
+    *,
+    find_owner: FindOwner | None = None,
+) -> None:
     """Let the node at the other end of the link serve this request or socket; return when it is over.
 
     The socket must not be accepted yet, the response not begun. `attached` is given to the owner as it is.
 
-    When the owner is lost, a socket is closed with 1012; a request gets 503 with `retry-after`, or its response is cut.
+    When the owner is lost, a request gets 503 with `retry-after`, or its response is cut. A socket is taken over by the
+    next owner, which `find_owner` finds, if it is known how far its client is; else it is closed with 1012.
     """
-    kind = _SocketRelay if scope["type"] == "websocket" else _HttpRelay
-    await kind(scope, receive, send).run(link, header_of(scope, attached))
+    if scope["type"] != "websocket":
+        await _HttpRelay(scope, receive, send).run(link, header_of(scope, attached))
+        return
+    socket = _SocketRelay(scope, receive, send, may_move=find_owner is not None)
+    await socket.run(link, header_of(scope, attached))
+    while find_owner is not None and socket.is_moving:
+        kept = socket.kept
+        try:
+            link = await find_owner()
+        except EverywordError as exc:
+            log.info("unable to find another owner for a socket; it is closed: %s", exc)
+            await socket.give_up()
+            return
+        socket.begin_again()
+        await socket.run(link, header_of(scope, attached, kept.resume, kept.cursor))
 
 
 class _Relay(ABC):
@@ -194,8 +230,13 @@ class _Slice(NamedTuple):
 class _SocketRelay(_Relay):
     """One socket."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, *, may_move: bool = False) -> None:
         super().__init__(scope, receive, send)
+        self.kept = KeptSocket()
+        """How far the client is, for the next owner."""
+        self.is_moving = False
+        """True when the owner is lost, and another one is to take the socket over."""
+        self._may_move = may_move
         extension = (scope.get("extensions") or {}).get(FRAMES)
         self._takes_many = extension is not None
         self._write = (extension or {}).get("write")
@@ -210,15 +251,36 @@ class _SocketRelay(_Relay):
         self._left = msgspec.json.encode(Close(message.get("code", 1005), message.get("reason") or ""))
         return True
 
+    def begin_again(self) -> None:
+        """Prepare for the next owner: it gets the messages that the last one had not decided."""
+        self.is_moving = False
+        self.kept.moved()
+        self._joiner = MessageJoiner(LinkSettings().message_bytes)
+
+    async def give_up(self) -> None:
+        """Close the socket: no other owner was found."""
+        with suppress(OSError, RuntimeError):
+            await self._send({"type": "websocket.close", "code": COME_BACK, "reason": "restarting"})
+
+    async def _up(self, stream: LinkStream) -> None:
+        for message in self.kept.undecided():
+            with suppress(LinkError):
+                await self._send_message_up(stream, message)
+        await super()._up(stream)
+
     async def _send_up(self, stream: LinkStream, message: Message) -> None:
         if message["type"] == "websocket.receive":
-            text, data = message.get("text"), message.get("bytes")
-            if CUT_TEXT in message:
-                await stream.send(CUT, message[CUT_TEXT].to_bytes(8, "big"), (text or "").encode())
-            elif text is not None:
-                await stream.send_all(part_records(TEXT, TEXT_PART, text.encode()))
-            else:
-                await stream.send_all(part_records(BYTES, BYTES_PART, data or b""))
+            self.kept.sent(message)
+            await self._send_message_up(stream, message)
+
+    async def _send_message_up(self, stream: LinkStream, message: Message) -> None:
+        text, data = message.get("text"), message.get("bytes")
+        if CUT_TEXT in message:
+            await stream.send(CUT, message[CUT_TEXT].to_bytes(8, "big"), (text or "").encode())
+        elif text is not None:
+            await stream.send_all(part_records(TEXT, TEXT_PART, text.encode()))
+        else:
+            await stream.send_all(part_records(BYTES, BYTES_PART, data or b""))
 
     # -- to the client ------------------------------------------------------------------------------------------
 
@@ -231,6 +293,10 @@ class _SocketRelay(_Relay):
         """Write texts as they arrive; return what did not fit. The path of nearly every chunk."""
         assert self._write is not None
         tag = record[:1]
+        if self.kept.is_open:
+            return record
+        if tag == TEXTS_AT:
+            return self._take_at(record)
         if tag not in (TEXT, TEXTS):
             return record
         try:
@@ -239,9 +305,39 @@ class _SocketRelay(_Relay):
             return record
         return b"".join(packed(rest)) if rest else None
 
+    def _take_at(self, record: bytes) -> bytes | None:
+        assert self._write is not None
+        cursor, texts = unpacked_at(record)
+        try:
+            rest = self._write(texts)
+        except Exception:  # noqa: BLE001 - as above
+            return record
+        if rest:
+            return b"".join(packed_at(cursor, rest))
+        self.kept.cursor = cursor
+        return None
+
     async def _deliver(self, record: bytes) -> None:
+        if record[:1] == PROGRESS:
+            progress = read_struct(record, Progress)
+            if not progress.is_open:
+                await self._deliver_held()
+            self.kept.update(progress)
+        elif not self.kept.is_open or not self.kept.hold(record):
+            await self._deliver_held()
+            await self._deliver_now(record)
+
+    async def _deliver_held(self) -> None:
+        for record in self.kept.released():
+            await self._deliver_now(record)
+
+    async def _deliver_now(self, record: bytes) -> None:
         tag = record[:1]
-        if tag in (TEXT, TEXTS):
+        if tag == TEXTS_AT:
+            cursor, texts = unpacked_at(record)
+            await self._deliver_texts(texts)
+            self.kept.cursor = cursor
+        elif tag in (TEXT, TEXTS):
             await self._deliver_texts([record[1:]] if tag == TEXT else unpacked(record))
         elif tag == TEXT_PART and self._takes_many:
             is_first, is_last = bool(record[1] & FIRST_PART), bool(record[1] & LAST_PART)
@@ -252,7 +348,7 @@ class _SocketRelay(_Relay):
                 await self._send_message(whole, is_text=tag == TEXT_PART)
         elif tag == BYTES:
             await self._send_message(record[1:], is_text=False)
-        elif tag == ACCEPT:
+        elif tag == ACCEPT and not self._is_accepted:
             accept = read_struct(record, Accept)
             self._is_accepted = True
             headers = byte_pairs(accept.headers)
@@ -282,10 +378,20 @@ class _SocketRelay(_Relay):
     async def _owner_done(self, how: bytes) -> None:
         if how:
             close = close_of(how)
+            if close.code == COME_BACK and self._can_move():
+                self.is_moving = True
+                return
+            await self._deliver_held()
             await self._send({"type": "websocket.close", "code": close.code, "reason": close.reason})
+
+    def _can_move(self) -> bool:
+        return self._may_move and not self._left and self.kept.can_move
 
     async def _owner_lost(self) -> None:
         if self._is_refused:
+            return
+        if self._can_move():
+            self.is_moving = True
             return
         if not self._is_accepted:  # a browser hides why an upgrade failed
             await self._send({"type": "websocket.accept"})

@@ -19,7 +19,11 @@ FRAMES: Final = "everyword.frames"
 """The ASGI extension that takes several frames in one message; `server/socket_transport.py` explains it."""
 
 RELAYED: Final = "everyword.relayed"
-"""The extension of a scope that was relayed: `attached` is what the edge gave to `relay`, `from` its incarnation."""
+"""The extension of a scope that was relayed: `attached` is what the edge gave to `relay`, `from` its incarnation.
+
+A socket that another owner has served before has `resume` and `cursor`: its client is not to be greeted again. With
+`write_at` texts are written without waiting, as with `FRAMES`, and say where they bring the client to.
+"""
 
 RESPONSE: Final = "websocket.http.response"
 """The extension with which a socket is refused by an HTTP response."""
@@ -48,12 +52,16 @@ class RelayHeader(msgspec.Struct, frozen=True, omit_defaults=True, rename={"kind
     asgi: dict[str, str] = {}
     extensions: dict[str, Any] = {}
     attached: bytes = b""
+    resume: bytes = b""
+    """Of a socket that another owner has served before: what that one left for the next."""
+    cursor: int = 0
+    """Where its client is."""
 
 
 _decode: Final = msgspec.json.Decoder(RelayHeader).decode
 
 
-def header_of(scope: Scope, attached: bytes) -> bytes:
+def header_of(scope: Scope, attached: bytes, resume: bytes = b"", cursor: int = 0) -> bytes:
     """Return the header of a request or socket at the edge."""
     offered = scope.get("extensions") or {}
     client, server = scope.get("client"), scope.get("server")
@@ -74,6 +82,8 @@ def header_of(scope: Scope, attached: bytes) -> bytes:
             asgi=dict(scope.get("asgi") or {}),
             extensions={name: offered[name] for name in _PASSED_ON if name in offered},
             attached=attached,
+            resume=resume,
+            cursor=cursor,
         )
     )
 
@@ -107,7 +117,7 @@ def scope_of(header: RelayHeader, peer: Incarnation) -> dict[str, Any]:
         "client": header.client,
         "server": header.server,
         "state": {},
-        "extensions": {**header.extensions, RELAYED: {"attached": header.attached, "from": peer}},
+        "extensions": {**header.extensions, RELAYED: _relayed(header, peer)},
     }
     if header.raw_path is not None:
         scope["raw_path"] = header.raw_path
@@ -116,6 +126,10 @@ def scope_of(header: RelayHeader, peer: Incarnation) -> dict[str, Any]:
     else:
         scope["subprotocols"] = header.subprotocols
     return scope
+
+
+def _relayed(header: RelayHeader, peer: Incarnation) -> dict[str, Any]:
+    return {"attached": header.attached, "from": peer, "resume": header.resume, "cursor": header.cursor}
 
 
 def text_pairs(headers: Any) -> Pairs:

@@ -29,7 +29,8 @@ __all__ += [
     "fitting",
     "packed",
 ]
-__all__ += ["part_records", "piece_records", "read_struct", "text_records", "unpacked"]
+__all__ += ["PROGRESS", "TEXTS_AT", "Progress", "packed_at", "part_records", "piece_records", "read_struct"]
+__all__ += ["text_records", "unpacked", "unpacked_at"]
 
 TEXT: Final = b"t"
 """A text message of a socket."""
@@ -47,10 +48,16 @@ START: Final = b"s"
 BODY: Final = b"d"
 """A piece of a body: 1 if more follows, else 0, and the piece."""
 
+TEXTS_AT: Final = b"A"
+"""Several texts, and the place in the log that they bring the client to: u64, then as TEXTS."""
+PROGRESS: Final = b"k"
+"""How far a client is that may be taken over by another owner: see `Progress`."""
+
 FIRST_PART: Final = 1
 LAST_PART: Final = 2
 
 _LENGTH: Final = Struct(">I")
+_PLACE: Final = Struct(">Q")
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
@@ -93,6 +100,23 @@ class FramePiece(Protocol):
     def is_first(self) -> bool: ...
     @property
     def is_last(self) -> bool: ...
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a socket is. An owner that takes it over goes on from here.
+
+    `is_open` says that frames follow which belong to the next place: a socket that is lost in between cannot be taken
+    over, because nobody knows which of them its client has.
+    """
+
+    cursor: int = 0
+    taken: int = 0
+    """How many messages of the client were decided."""
+    is_open: bool = False
+    is_busy: bool = False
+    """The agent's own code works for this client, and the next owner would not know of it."""
+    resume: bytes | None = None
+    """What the next owner needs besides; None if it has not changed."""
 
 
 _close: Final = msgspec.json.Decoder(Close).decode
@@ -146,6 +170,19 @@ def unpacked(record: bytes) -> list[bytes]:
         place = first + _LENGTH.unpack_from(record, place)[0]
         texts.append(record[first:place])
     return texts
+
+
+def packed_at(cursor: int, texts: list[bytes]) -> Record:
+    """Return texts as one record that says where they bring the client to."""
+    parts = [TEXTS_AT, _PLACE.pack(cursor)]
+    for text in texts:
+        parts += (_LENGTH.pack(len(text)), text)
+    return tuple(parts)
+
+
+def unpacked_at(record: bytes) -> tuple[int, list[bytes]]:
+    """Return the place and the texts of a record TEXTS_AT."""
+    return _PLACE.unpack_from(record, 1)[0], unpacked(record[_PLACE.size :])
 
 
 def text_records(texts: list[bytes]) -> Iterator[Record]:

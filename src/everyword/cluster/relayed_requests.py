@@ -11,12 +11,13 @@ from starlette.types import ASGIApp, Message
 
 from ..errors import BadLinkFrame, LinkError
 from ..ids import Incarnation
-from .relay_header import FRAMES, RelayHeader, read_header, scope_of, text_pairs
+from .relay_header import FRAMES, RELAYED, RelayHeader, read_header, scope_of, text_pairs
 from .relay_records import (
     ACCEPT,
     BYTES,
     BYTES_PART,
     CUT,
+    PROGRESS,
     START,
     TEXT,
     TEXT_PART,
@@ -28,6 +29,7 @@ from .relay_records import (
     close_of,
     fitting,
     packed,
+    packed_at,
     part_records,
     piece_records,
     text_records,
@@ -68,8 +70,10 @@ class RelayedRequests:
             return
         exchange = self._exchange(header, stream)
         scope = scope_of(header, peer)
+        relayed = scope["extensions"][RELAYED]
         if isinstance(exchange, _RelayedSocket):
             scope["extensions"][FRAMES] = {"write": exchange.write}
+            relayed["write_at"] = exchange.write_at
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except Exception as exc:
@@ -82,6 +86,7 @@ class RelayedRequests:
         else:
             stream.close()
         finally:
+            relayed.pop("write_at", None)
             scope["extensions"].pop(FRAMES, None)  # the scope refers to a method of ours: that is a reference cycle
 
     def _exchange(self, header: RelayHeader, stream: LinkStream) -> _RelayedHttp | _RelayedSocket:
@@ -205,6 +210,8 @@ class _RelayedSocket:
                     await stream.send_all(text_records(list(message["frames"])))
                 if pieces := message.get("pieces"):
                     await stream.send_all(piece_records(pieces))
+            case "everyword.progress":
+                await stream.send(PROGRESS, msgspec.json.encode(message["progress"]))
             case "websocket.accept":
                 accept = Accept(message.get("subprotocol"), text_pairs(message.get("headers", ())))
                 await stream.send(ACCEPT, msgspec.json.encode(accept))
@@ -219,6 +226,19 @@ class _RelayedSocket:
                 await stream.send_all(body_records(message.get("body", b""), message.get("more_body", False)))
             case other:
                 raise RuntimeError(f"unable to relay a message of type {other!r}")
+
+    def write_at(self, cursor: int, texts: list[bytes]) -> bool:
+        """Send texts that bring the client to a place in the log, without waiting; False if they do not fit.
+
+        Raises:
+            ConnectionResetError: the client is gone.
+        """
+        if fitting(texts) < len(texts):
+            return False
+        try:
+            return self._stream.write(*packed_at(cursor, texts))
+        except LinkError:
+            raise ConnectionResetError("the client is gone") from None
 
     def write(self, texts: list[bytes]) -> list[bytes]:
         """Send texts without waiting; return those that did not fit. The ASGI extension `FRAMES`.

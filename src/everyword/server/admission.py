@@ -24,7 +24,7 @@ from ..principals import Principal, acting_as
 from .access_policy import NOTHING_TO_WATCH, AccessPolicy, can_be_watched
 from .agent_urls import ResourceAddress, find_address
 from .http import LOADS_NOTHING_NEW, SOCKET, entered_as
-from .node_links import relayed_principal
+from .node_links import NodeLinks, relayed_principal
 from .permissions import Action, Connecting, Permit, Reject
 from .service import Service
 from .sub_agent_access import SubAgentRefusal, check_sub_agent_access
@@ -49,6 +49,8 @@ class OnAnotherNode(NamedTuple):
 
     link: Link
     principal: Principal
+    node: NodeLinks
+    agent: AgentId
 
 
 class Admission:
@@ -102,7 +104,7 @@ class Admission:
                 may_make = not permit.principal.read_only and address.resource not in LOADS_NOTHING_NEW
                 link = await service.node.owner(agent, takes=loads or may_make)
                 if link is not None:
-                    return OnAnotherNode(link, permit.principal)
+                    return OnAnotherNode(link, permit.principal, service.node, agent)
             with acting_as(permit.principal.identity):
                 refusal = await check_sub_agent_access(service.directory, connection, address, self._served)
             return refusal or Admitted(service, agent, address.resource, permit, action)

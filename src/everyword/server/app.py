@@ -329,7 +329,9 @@ class Everyword(AppHandle):
             await refuse_socket(websocket, entered.close_code, entered.close_reason)
             return
         if isinstance(entered, OnAnotherNode):
-            await relay_client(entered.link, entered.principal, websocket.scope, frames, send)
+            node, agent = entered.node, entered.agent
+            find_owner = partial(node.link_to_owner, agent)
+            await relay_client(entered.link, entered.principal, websocket.scope, frames, send, find_owner)
             return
         if (problem := id_problem(websocket.query_params.get("_pk", ""), "_pk")) is not None:
             await refuse_socket(websocket, REFUSED, f"unable to connect; {problem}")

@@ -71,6 +71,15 @@ class ConnectionHooks:
             log.exception("prepare_connection of %r raised", self._agent)
         return bool(self.connection.has_protocol)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether code of the agent runs for this connection."""
+        return self._running > 0
+
+    def resumed(self) -> None:
+        """Let the agent have a connection that another node has served before: `on_connect` ran there."""
+        self._agent._admit(self.connection)
+
     def joined(self) -> None:
         """Tell the agent of the connection."""
         self._agent._admit(self.connection)

@@ -57,6 +57,8 @@ class NodeLinks:
         self._server = LinkServer(self._identity, self._requests, tls=tls[0] if tls is not None else None)
         self._links = Links(self._identity, services=self._requests, tls=tls[1] if tls is not None else None)
         self._directory: Directory | None = None
+        self._address = ""
+        """Where this node listens for links, its own included: it may own a client that it relayed before."""
 
     async def listen(self) -> str:
         """Listen for other nodes; return the address that they are to use.
@@ -70,6 +72,7 @@ class NodeLinks:
             raise UsageError(
                 f"unable to listen for other nodes at {self._settings.listen}; {exc}. Set EVERYWORD_NODE_LISTEN"
             ) from exc
+        self._address = bound
         return self._settings.advertised(bound)
 
     def attach(self, directory: Directory) -> None:
@@ -143,6 +146,13 @@ class NodeLinks:
                 async with asyncio.timeout(LOOK_AGAIN):
                     await ownership.changed.wait()
 
+    async def link_to_owner(self, agent: AgentId) -> Link:
+        """Return the link to the node that owns the agent; to this node itself, if it does; raises as `owner`."""
+        link = await self.owner(agent, takes=True)
+        if link is not None:
+            return link
+        return await self._links.get(self._identity.incarnation, self._address)
+
     def _running(self) -> tuple[Directory, Ownership]:
         assert self._directory is not None
         assert self._directory.ownership is not None
@@ -164,10 +174,17 @@ class NodeLinks:
         return [each for each in found if isinstance(each, bytes)]
 
 
-async def relay_client(link: Link, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+async def relay_client(
+    link: Link,
+    principal: Principal,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    find_owner: Callable[[], Awaitable[Link]] | None = None,
+) -> None:
     """Let the node at the other end of a link serve a request or a socket that was let in here."""
-    identity, expires = principal.identity, principal.expires
-    await relay(link, scope, receive, send, msgspec.json.encode(_LetIn(identity, expires)))
+    attached = msgspec.json.encode(_LetIn(principal.identity, principal.expires))
+    await relay(link, scope, receive, send, attached, find_owner=find_owner)
 
 
 def relayed_principal(scope: Scope) -> Principal | None:

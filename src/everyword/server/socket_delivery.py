@@ -27,6 +27,7 @@ from ..wire.managed_stream_view import ManagedStreamView
 from ..wire.parse import HandshakeFrame, ResumeAck, ResumeRequest
 from .agent_tool_feeds import RunFeeds
 from .socket_context import SocketContext
+from .socket_progress import SocketProgress
 from .socket_transport import SocketTransport
 from .transcript_arrival import TranscriptArrival
 
@@ -51,12 +52,15 @@ class SocketDelivery:
         *,
         streams: ManagedStreamView | None = None,
         has_protocol: bool = True,
+        progress: SocketProgress | None = None,
     ) -> None:
         self._context, self._transport, self._arrival = context, transport, arrival
         self._outbox, self._subscription, self._view = outbox, subscription, view
         self._to_frames: ToFrames = view.happened_all if streams is None else streams.happened_all
         self._has_protocol = has_protocol
         """False for a connection that gets only what the agent sends, and replies to its own frames."""
+        self._progress = progress
+        """Tells the edge of a relayed socket how far its client is; None for other sockets."""
         self._feeds = RunFeeds(context.directory, context.agent, subscription.wake)
         self._unwritten: list[bytes] = []
         """Frames of `_deliver_now` that did not fit: `run` sends them."""
@@ -88,8 +92,26 @@ class SocketDelivery:
             if frames := await self._feeds.poll():
                 await self._send(frames)
             else:
+                await self._report()
                 await self._wait()
-        elif isinstance(item, list):
+            return
+        if self._progress is not None:
+            await self._progress.begin()
+        await self._deliver_item(item)
+        del item  # only the transport holds it while the client reads
+        await self._report()
+
+    async def _report(self) -> None:
+        if self._progress is not None and not self._outbox.direct:
+            await self._progress.report(self._subscription.cursor)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no sub-agent runs whose frames come from another log."""
+        return self._feeds.is_idle
+
+    async def _deliver_item(self, item: list[Committed] | bytes | HandshakeFrame) -> None:
+        if isinstance(item, list):
             await self._deliver_events(item, self._to_frames)
         elif isinstance(item, bytes):
             direct = [item]
@@ -156,6 +178,8 @@ class SocketDelivery:
                 return False
         if size > PAGE_BYTES and len(committed) > 1:
             return False
+        if self._progress is not None:
+            return self._deliver_flowing(committed, self._progress)
         subscription.cursor = committed[-1].seq
         try:
             frames = self._to_frames(committed)
@@ -168,6 +192,19 @@ class SocketDelivery:
         except Exception as exc:  # noqa: BLE001 - `run` raises it, and the connection ends
             self._failure = exc
         return not self._unwritten and self._failure is None
+
+    def _deliver_flowing(self, committed: Sequence[Committed], progress: SocketProgress) -> bool:
+        """Write chunks in full flow with the cursor that they lead to; leave everything else to `run`."""
+        if not self._view.is_flowing(committed):
+            return False
+        try:
+            if not progress.write_at(committed[-1].seq, self._to_frames(committed)):
+                return False
+            self._arrival.note_written()
+        except OSError:
+            self._failure = WebSocketDisconnect(code=1006)
+        self._subscription.cursor = committed[-1].seq
+        return self._failure is None
 
     # -- replays --------------------------------------------------------------------------------------------------
 

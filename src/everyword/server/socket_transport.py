@@ -26,6 +26,8 @@ class SocketTransport:
     def __init__(self, scope: Scope, send: Send, slices: SharedSlices) -> None:
         extension = scope.get("extensions", {}).get(FRAMES)
         self._send, self._slices = send, slices
+        self.send_message = send
+        """Sends one ASGI message."""
         self._takes_many = extension is not None
         self.write_now: Callable[[list[bytes]], list[bytes]] | None = (extension or {}).get("write")
         """Writes frames without waiting and returns those that did not fit; None if the server cannot do that."""

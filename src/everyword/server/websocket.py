@@ -11,10 +11,11 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import nullcontext, suppress
 from typing import Any
 
+import msgspec
 from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -47,6 +48,7 @@ from .presence import Presence
 from .refusals import SESSION_ENDED, TRY_AGAIN, UNREAD
 from .socket_context import SocketContext, SocketSettings
 from .socket_delivery import SocketDelivery
+from .socket_progress import SocketProgress, SocketResume, resumed_from
 from .socket_transport import SocketTransport
 from .transcript_arrival import TranscriptArrival
 
@@ -74,13 +76,15 @@ async def serve_socket(
     await websocket.accept()
     owner = websocket.query_params.get("_pk") or random_request_id()
     code, reason = 1000, ""
+    resumed = resumed_from(websocket.scope)
     try:
         with presence.present(agent, owner):
-            async with directory.attach(agent) as loaded, loaded.subscribe() as subscription:
-                serial = f"s{next(_serials)}-{_process_mark}"
+            cursor = resumed[1] if resumed is not None else None
+            async with directory.attach(agent) as loaded, loaded.subscribe(cursor) as subscription:
+                serial = f"s{next(_serials)}-{_process_mark}" if resumed is None else resumed[0].serial
                 context = SocketContext(directory, loaded, settings, serial, owner)
                 transport = SocketTransport(websocket.scope, send or websocket.send, settings.slices)
-                socket = _Socket(websocket, context, subscription)
+                socket = _Socket(websocket, context, subscription, resumed[0] if resumed is not None else None)
                 opened = settings.open_connections
                 with opened.admit(settings.permit, socket.end) if opened is not None else nullcontext():
                     code, reason = await socket.serve(transport, subscription, presence)
@@ -112,8 +116,15 @@ def _close_code(reading: asyncio.Task[None]) -> tuple[int, str]:
 class _Socket:
     """One connection while it is served."""
 
-    def __init__(self, websocket: WebSocket, context: SocketContext, subscription: Subscription) -> None:
-        self._websocket, self._context = websocket, context
+    def __init__(
+        self,
+        websocket: WebSocket,
+        context: SocketContext,
+        subscription: Subscription,
+        resumed: SocketResume | None = None,
+    ) -> None:
+        self._websocket, self._context, self._resumed = websocket, context, resumed
+        self._progress: SocketProgress | None = None
         self._outbox: ConnectionOutbox[HandshakeFrame] = ConnectionOutbox(
             subscription, max_bytes=context.settings.max_unread
         )
@@ -129,7 +140,7 @@ class _Socket:
 
     def _connection(self) -> Connection:
         sender = ConnectionSender(self._outbox, self._closed, self._context.settings.unread_seconds)
-        return Connection(
+        connection = Connection(
             self._context.serial,
             self._context.owner,
             send=sender.send,
@@ -137,16 +148,20 @@ class _Socket:
             drain=sender.drain,
             request=self._websocket,
             principal=self._context.settings.permit.principal,
-            since=self._context.directory.clock.now() / 1000,
+            since=self._context.directory.clock.now() / 1000 if self._resumed is None else self._resumed.since,
         )
+        if self._resumed is not None and isinstance(self._resumed.state, dict):
+            connection.state = self._resumed.state
+        return connection
 
     async def serve(
         self, transport: SocketTransport, subscription: Subscription, presence: Presence
     ) -> tuple[int, str]:
         """Serve until one side closes; return the close code and the reason, or raise what ended the connection."""
         snapshot = await take_snapshot(self._context.loaded)
-        subscription.skip_to(snapshot.head)
-        view = _new_view(self._context, snapshot, presence)
+        if self._resumed is None:
+            subscription.skip_to(snapshot.head)
+        view = _new_view(self._context, self._memory(snapshot), presence)
         arrival = TranscriptArrival(view.client_list, self._context.directory.clock)
         commands = ClientCommands(self._context, self._hooks, self._outbox, view.client_list, arrival)
         delivery = SocketDelivery(
@@ -158,11 +173,40 @@ class _Socket:
             arrival,
             streams=None if self._is_chat else ManagedStreamView(snapshot.streams, view),
             has_protocol=self._has_protocol,
+            progress=self._progress_of(transport, view, lambda: delivery.is_idle),
         )
-        await delivery.greet(self._greeting(view))
+        if self._resumed is None:
+            await delivery.greet(self._greeting(view))
         if self._hooks is not None:
-            self._hooks.joined()
+            self._hooks.joined() if self._resumed is None else self._hooks.resumed()
         return await self._until_closed(self._read(commands), delivery.run(snapshot.runs))
+
+    def _memory(self, snapshot: ChatSnapshot) -> ViewMemory:
+        return ViewMemory.new(snapshot) if self._resumed is None else ViewMemory.decode(bytes(self._resumed.view))
+
+    def _progress_of(
+        self, transport: SocketTransport, view: ChatView, is_idle: Callable[[], bool]
+    ) -> SocketProgress | None:
+        """Return what tells the edge of a relayed chat how far it is; None for other sockets."""
+        if not self._is_chat or not self._has_protocol:
+            return None
+        connection = self._hooks.connection if self._hooks is not None else None
+
+        def resume() -> SocketResume | None:
+            try:
+                state = msgspec.to_builtins(connection.state) if connection is not None else None
+                since = connection.since if connection is not None else 0.0
+                return SocketResume(msgspec.Raw(view.memory.encode()), self._context.serial, since, state)
+            except (TypeError, msgspec.MsgspecError):
+                return None  # a state that has no JSON form stays here
+
+        def is_busy() -> bool:
+            return not is_idle() or (self._hooks is not None and self._hooks.is_busy)
+
+        self._progress = SocketProgress.for_socket(
+            self._websocket.scope, transport.send_message, resume=resume, is_busy=is_busy
+        )
+        return self._progress
 
     async def _until_closed(self, read: Coroutine[Any, Any, None], write: Coroutine[Any, Any, None]) -> tuple[int, str]:
         reading = asyncio.create_task(read, name=f"reader of {self._context.serial}")
@@ -214,6 +258,8 @@ class _Socket:
                 raise
             except EverywordError as exc:
                 log.info("%r refused a frame of %s: %s", self._context.agent, self._context.serial, exc)
+            if self._progress is not None:
+                self._progress.taken += 1
 
 
 class ConnectionSender:
@@ -248,10 +294,10 @@ class ConnectionSender:
             self.close(TRY_LATER, UNREAD)
 
 
-def _new_view(context: SocketContext, snapshot: ChatSnapshot, presence: Presence) -> ChatView:
+def _new_view(context: SocketContext, memory: ViewMemory, presence: Presence) -> ChatView:
     agent, reconciler = context.agent, context.loaded.reconciler
     return ChatView(
-        ViewMemory.new(snapshot),
+        memory,
         socket=context.serial,
         owner=context.owner,
         transcript=lambda: reconciler.view.conversation,

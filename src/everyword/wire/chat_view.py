@@ -253,6 +253,10 @@ class ChatView:
                 told += self.happened(committed)
         return told
 
+    def is_flowing(self, page: Iterable[CommittedFrames]) -> bool:
+        """Tell whether these are chunks of the turn in full flow: their frames change nothing that is remembered."""
+        return all(type(each.event) is Chunk and each.event.turn == self._flowing for each in page)
+
     def _frame(self, event: Chunk, committed: CommittedFrames) -> bytes:
         """Make the frame of a chunk of the turn that flows, for all who watch it."""
         assert self._frames is not None

@@ -85,15 +85,15 @@ class NodeLease:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        was_held = self._validity.end()
-        if self._connection is None:
+        if self._connection is not None:
+            self._connection.terminate()  # the heartbeat may have been cancelled in the middle of a call
+        if not self._validity.end():
             return
-        with suppress(*DRIVER_ERRORS):
-            async with asyncio.timeout(self._lease / 3):
-                if was_held:
-                    await self._connection.execute(self._connector.sql["leave"], self.incarnation)
-                await self._connection.close()
-        self._connection.terminate()
+        try:
+            async with asyncio.timeout(self._lease / 3), self._connector.connected() as connection:
+                await connection.execute(self._connector.sql["leave"], self.incarnation)
+        except (EverywordError, *DRIVER_ERRORS) as exc:
+            log.warning("unable to give the lease of this node up; others wait for its end: %s", exc)
 
     def announce(self, url: str) -> None:
         """Say where other nodes reach this one, from the next registration on."""
