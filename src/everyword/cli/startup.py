@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from ..errors import UsageError
 
-__all__ = ["BACKLOG", "garbage_collection_paused", "listen"]
+__all__ = ["BACKLOG", "garbage_collection_paused", "listen", "url_of"]
 
 BACKLOG = 2048
 """Connections that wait until the app is ready, or the event loop is free, to accept them."""
@@ -41,6 +41,17 @@ def listen(host: str, port: int, *, patience: float = 0.0) -> socket.socket:
                 f"unable to listen on {host}:{port}; {exc}. "
                 "Stop the process that uses it, or choose another port: --port 0 picks a free one"
             ) from exc
+
+
+def url_of(host: str, listener: socket.socket) -> str:
+    """Return the URL for a browser on this machine, or of the host that was given."""
+    return f"http://{_name_of(host)}:{listener.getsockname()[1]}"
+
+
+def _name_of(host: str) -> str:
+    if host in ("127.0.0.1", "0.0.0.0", "::", "::1"):
+        return "localhost"
+    return f"[{host}]" if ":" in host else host
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from ..extras import missing
 from ..server import Everyword, Limits
 from ..server.loop_watchdog import LoopWatchdog
 from .forced_exit import ExitDeadline, exit_at_once
+from .startup import url_of
+from .worker_channel import WorkerChannel
 
 __all__ = ["log", "require_packages", "run_server"]
 
@@ -48,18 +50,24 @@ def require_packages() -> None:
             raise missing(name, "server", "serve")
 
 
-def run_server(shown: Any, listener: socket.socket, host: str, greeting: Callable[[str], str], app: Any) -> int:
+def run_server(
+    shown: Any,
+    listener: socket.socket,
+    host: str,
+    greeting: Callable[[str], str],
+    app: Any,
+    worker: WorkerChannel | None = None,
+) -> int:
     """Serve `shown`, which is `app` or wraps it, until the process is told to stop; return the exit code.
 
-    Prints `greeting` of the server's URL when it accepts requests.
+    Prints `greeting` of the server's URL when it accepts requests. A worker tells its supervisor instead.
     """
     import uvicorn
 
     ours = app if isinstance(app, Everyword) else None
     grace = ours.grace if ours is not None else OTHER_GRACE
     deadline, signals = ExitDeadline(grace + EXIT_DEADLINE), itertools.count()
-    url = f"http://{_name_of(host)}:{listener.getsockname()[1]}"
-
+    url = url_of(host, listener)
     watchdog = LoopWatchdog()
 
     class Server(uvicorn.Server):
@@ -67,7 +75,9 @@ def run_server(shown: Any, listener: socket.socket, host: str, greeting: Callabl
             await super().startup(sockets)
             _tune_python()
             watchdog.start()
-            if self.started:
+            if self.started and worker is not None:
+                worker.send_ready()
+            elif self.started:
                 print(greeting(url), flush=True)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -76,6 +86,13 @@ def run_server(shown: Any, listener: socket.socket, host: str, greeting: Callabl
                 exit_at_once(sig)
             deadline.start()
             super().handle_exit(sig, frame)
+            if worker is not None and self.started:
+                self.servers[0].get_loop().call_soon_threadsafe(self.accept_no_more)
+
+        def accept_no_more(self) -> None:
+            # The other workers take the connections that wait, and new ones, while this one drains.
+            for server in self.servers:
+                server.close()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             # uvicorn would close the connections first; clients must see their answers finish (R-19).
@@ -138,9 +155,3 @@ def _is_worth_logging(record: logging.LogRecord) -> bool:
         isinstance(raised, RuntimeError) and HUNG_UP in f"{raised}"
     )
     return not is_cut_off and not any(text in str(record.msg) for text in ABOUT_CLIENTS)
-
-
-def _name_of(host: str) -> str:
-    if host in ("127.0.0.1", "0.0.0.0", "::", "::1"):
-        return "localhost"
-    return f"[{host}]" if ":" in host else host

@@ -49,7 +49,7 @@ from .remote_calls import CallsForOthers, RemoteCalls
 from .service import Service
 from .setup_check import SetupCheck
 from .socket_context import SocketSettings
-from .stores import Durability, drop_database, open_store, shown_store
+from .stores import Durability, can_be_shared, drop_database, open_store, shown_store
 from .sub_agent_access import SubAgentRefusal
 from .websocket import serve_socket
 
@@ -249,6 +249,11 @@ class Everyword(AppHandle):
         """This process as other nodes see it; None if the app is not running, or the store is this process's alone."""
         ownership = self._directory.ownership if self._lifecycle.is_running else None
         return ownership.live_node(ownership.nodes.incarnation) if ownership is not None else None
+
+    @property
+    def has_shared_store(self) -> bool:
+        """Whether several processes may use the store at the same time, each as a node: PostgreSQL."""
+        return can_be_shared(self._store)
 
     # -- agents -----------------------------------------------------------------------------------------------------
 

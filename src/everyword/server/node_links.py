@@ -67,7 +67,7 @@ class NodeLinks:
             UsageError: the address cannot be used.
         """
         try:
-            bound = await self._server.listen(self._settings.listen)
+            bound = await self._server.listen(self._settings.socket_address)
         except OSError as exc:
             raise UsageError(
                 f"unable to listen for other nodes at {self._settings.listen}; {exc}. Set EVERYWORD_NODE_LISTEN"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -21,13 +22,14 @@ class NodeSettings:
     """One node among several. The defaults are for several nodes on one machine.
 
     Each field can also be set in the environment: `EVERYWORD_NODE_NAME`, `_LISTEN`, `_ADDRESS`, `_SECRET` (several,
-    separated by commas), `_LEASE`, `_TLS_CERT`, `_TLS_KEY`, `_TLS_CA`.
+    separated by commas), `_LEASE`, `_TLS_CERT`, `_TLS_KEY`, `_TLS_CA`, `_GROUP`.
     """
 
     name: str | None = None
     """What people call the node; the host's name and the process id by default."""
     listen: str = DEFAULT_LISTEN
-    """Where it takes links of other nodes: `host:port`, or `unix:/path`. Never give clients access to it."""
+    """Where it takes links of other nodes: `host:port`, or `unix:/path`. Never give clients access to it. A path that
+    ends with a slash is a folder, in which the node makes a socket with a name of its own."""
     address: str | None = None
     """Where other nodes reach it, if that is not where it listens: `host:port`. Needed with `0.0.0.0`."""
     secrets: Sequence[str] = ()
@@ -39,6 +41,8 @@ class NodeSettings:
     tls_key: str | None = None
     tls_ca: str | None = None
     """Files for TLS between nodes: both sides show the certificate, and accept those that the CA has signed."""
+    group: str = ""
+    """Nodes of one group answer `/healthz` and `/metrics` for each other. `everyword serve --workers` sets it."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -65,7 +69,14 @@ class NodeSettings:
             tls_cert=given("TLS_CERT"),
             tls_key=given("TLS_KEY"),
             tls_ca=given("TLS_CA"),
+            group=given("GROUP") or "",
         )
+
+    @property
+    def socket_address(self) -> str:
+        """Where to listen: `listen`, with a new name for the socket if that is a folder."""
+        is_folder = self.listen.startswith(("unix:/", "/")) and self.listen.endswith("/")
+        return f"{self.listen}{secrets.token_hex(4)}.sock" if is_folder else self.listen
 
     def advertised(self, bound: str) -> str:
         """Return the address that other nodes are told; `bound` is where this one listens.

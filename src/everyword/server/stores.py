@@ -14,7 +14,7 @@ from ..log.postgres.address import DatabaseAddress, is_postgres
 from ..log.sqlite.store import SqliteLog
 from .node_settings import NodeSettings
 
-__all__ = ["Durability", "drop_database", "open_store", "shown_store"]
+__all__ = ["Durability", "can_be_shared", "drop_database", "open_store", "shown_store"]
 
 Durability = Literal["process", "power"]
 
@@ -54,6 +54,11 @@ def shown_store(store: str | LogStore) -> str:
     if not isinstance(store, str):
         return type(store).__name__
     return DatabaseAddress.parse(store).shown_with_schema if is_postgres(store) else store
+
+
+def can_be_shared(store: str | LogStore) -> bool:
+    """Return whether several nodes may use the store at the same time."""
+    return is_postgres(store) if isinstance(store, str) else store.nodes is not None
 
 
 async def drop_database(store: LogStore, agent: AgentId) -> None:

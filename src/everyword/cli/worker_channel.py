@@ -1,0 +1,55 @@
+"""The worker's side of `everyword serve --workers`: the inherited sockets, and the messages to the supervisor.
+
+Only light modules of the standard library are imported here: `serve` imports it before it listens.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from contextlib import suppress
+
+__all__ = ["VARIABLE", "WorkerChannel", "inherited_channel"]
+
+VARIABLE = "_EVERYWORD_WORKER"
+"""Environment variable by which the supervisor names the inherited file descriptors: `listener control is_first`."""
+
+READY = b"r"
+"""What a worker sends when it serves."""
+
+
+class WorkerChannel:
+    """The listening socket that all workers share, and the socket to the supervisor.
+
+    The supervisor's end closes when the supervisor dies, however it dies. The worker then drains and exits: a worker
+    that stayed would keep the port from the next supervisor.
+    """
+
+    def __init__(self, listener: socket.socket, control: socket.socket, *, is_first: bool) -> None:
+        self.listener = listener
+        self._control = control
+        self.is_first = is_first
+        """True for the first process of a supervisor: it prints the warnings that would be the same for all."""
+
+    def send_ready(self) -> None:
+        """Tell the supervisor that this worker serves; from now on, stop when the supervisor is gone."""
+        with suppress(OSError):  # the supervisor is gone already: the thread notices it
+            self._control.sendall(READY)
+        threading.Thread(target=self._wait_for_end, name="supervisor watch", daemon=True).start()
+
+    def _wait_for_end(self) -> None:
+        self._control.recv(1)  # returns when the supervisor's end is closed: nothing is ever sent
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def inherited_channel() -> WorkerChannel | None:
+    """Return the channel to the supervisor that started this process; None without one."""
+    given = os.environ.pop(VARIABLE, None)  # not for the processes that the app's own code starts
+    if given is None:
+        return None
+    listener, control, is_first = (int(each) for each in given.split())
+    for descriptor in (listener, control):
+        os.set_inheritable(descriptor, False)
+    return WorkerChannel(socket.socket(fileno=listener), socket.socket(fileno=control), is_first=bool(is_first))
