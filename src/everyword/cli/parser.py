@@ -32,6 +32,7 @@ inspect (also while a server is running):
 change (only while no server is running):
   everyword fork chat/ann ann-2   copy a conversation up to a message into a new agent
   everyword import FILE           read an agent from a file
+  everyword copy FILE STORE       copy all agents of a file into a PostgreSQL database
   everyword rebuild               recompute the tables that are derived from the log
   everyword gc                    apply the retention rules now
   everyword destroy chat ann      delete an agent permanently
@@ -43,7 +44,7 @@ Run `everyword COMMAND --help` for the options and examples of a command."""
 COMMANDS = (
     *("new", "dev", "serve"),
     *("ls", "show", "tail", "replay", "doctor", "export", "nodes"),
-    *("fork", "import", "rebuild", "gc", "destroy"),
+    *("fork", "import", "copy", "rebuild", "gc", "destroy"),
 )
 
 

@@ -88,6 +88,10 @@ select r.name, count(*) from (
   union all select 'page', agent from everyword.page
 ) as r where not exists (select from everyword.agent a where a.key = r.agent) group by r.name order by r.name;
 
+-- name: pages
+-- The agent's own SQL database.
+select p.body from everyword.page p join everyword.agent a on a.key = p.agent where a.id = $1 order by p.number;
+
 -- name: nodes
 -- The nodes that live, and how many agents with a log and how many open turns each of them owns.
 select n.id, n.name, n.url, n.version, n.state, everyword.ms(n.since) as since,

@@ -20,7 +20,7 @@ from ..log.sql_files import parse_statements
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
 from .log_reader import AgentRecord, AgentSummary, Prunable
 
-__all__ = ["OwningNode", "PostgresReader"]
+__all__ = ["OwningNode", "PostgresReader", "read_database"]
 
 SQL = parse_statements((files(__package__) / "postgres_queries.sql").read_text(encoding="utf-8"))
 
@@ -178,6 +178,12 @@ class PostgresReader:
                     f'grant usage on schema "{schema}" to …; grant select on all tables in schema "{schema}" to …'
                 ) from exc
             raise refusal(doing, exc) from exc
+
+
+async def read_database(reader: PostgresReader, agent: AgentId) -> bytes | None:
+    """Return the image of the agent's own SQL database; None if it has none."""
+    found = await reader._fetch("pages", f"read the database of {agent!r}", agent)
+    return b"".join([row["body"] for row in found]) if found else None
 
 
 class _ReadOnlyConnection:

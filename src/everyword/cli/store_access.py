@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from ..errors import LogError, LogLocked, OwnedElsewhere, UsageError
 from ..extras import missing
 from ..ids import AgentId, root_id
-from ..log.base import Activation
+from ..log.base import Activation, LogStore
 from ..log.postgres.address import DatabaseAddress, is_postgres
 from ..log.sqlite.store import SqliteLog
 from ..rows import TurnRow
@@ -36,6 +36,7 @@ __all__ = [
     "leased",
     "leased_if_shared",
     "open_postgres",
+    "owner_sentence",
     "path_of",
     "reading",
     "reading_postgres",
@@ -136,7 +137,7 @@ async def leased(store: AdminStore, agent: AgentId, what: str) -> AsyncIterator[
     try:
         activation = await store.activate(agent)
     except OwnedElsewhere as exc:
-        raise LogLocked(f"unable to {what} {agent!r}; {_owner(store, exc.node)}") from exc
+        raise LogLocked(f"unable to {what} {agent!r}; {owner_sentence(store, exc.node)}") from exc
     try:
         yield activation
     finally:
@@ -150,7 +151,7 @@ def leased_if_shared(store: AdminStore, agent: AgentId, what: str) -> AbstractAs
     return leased(store, agent, what) if store.nodes is not None else nullcontext()
 
 
-def _owner(store: AdminStore, incarnation: int) -> str:
+def owner_sentence(store: LogStore, incarnation: int) -> str:
     """Return which node owns an agent, and what to do about it."""
     nodes = store.nodes.live if store.nodes is not None else ()
     owner = next((node for node in nodes if node.id == incarnation), None)

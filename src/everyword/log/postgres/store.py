@@ -18,6 +18,7 @@ from ..receipt import Receipt
 from .address import DatabaseAddress
 from .agent_databases import PostgresAgentDatabases
 from .agent_leases import AgentLease, AgentLeases, OwnedRoot
+from .agent_transfer import TransferredAgent, transfer_agent
 from .connection import Connector
 from .days import Days
 from .membership import Membership
@@ -244,6 +245,15 @@ class PostgresLog:
             await connection.execute(self._connector.sql["replace_rows"], agent, *pending.arguments())
 
         await self._writer.submit(f"replace the rows of {agent!r}", replace)
+
+    async def put_agent(self, given: TransferredAgent) -> None:
+        """Write a whole agent of another store; see `transfer_agent`."""
+
+        async def put(connection: Any, fence: Fence) -> None:
+            self._leases.drop_family(root_id(given.agent))
+            await transfer_agent(self._connector, self._days, connection, fence, given)
+
+        await self._writer.submit(f"copy {given.agent!r}", put)
 
     @property
     def _writer(self) -> Writer:

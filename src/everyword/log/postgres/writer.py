@@ -122,7 +122,7 @@ class Writer:
             appends = []
             try:
                 job.result = await job.work(self._connection, self._fence)
-            except (EverywordError, *DRIVER_ERRORS) as exc:
+            except Exception as exc:  # noqa: BLE001 - whatever it is, its caller waits, and so do the jobs behind it
                 job.error = self._refused(job, exc)
         await self._append(appends)
 

@@ -178,3 +178,20 @@ select secret from everyword.store;
 
 -- name: make_secret
 update everyword.store set secret = coalesce(secret, $1) returning secret;
+
+-- name: set_epoch
+update everyword.agent set epoch = $2 where key = $1;
+
+-- name: note_replaced_states
+insert into everyword.replaced_state (agent, seq, at)
+  select s.agent, s.seq, s.replaced_at from (
+    select e.agent, e.seq, lead(e.at) over (order by e.seq) as replaced_at
+      from everyword.event_0 e where e.agent = $1 and e.kind = 'state.set'
+  ) as s where s.replaced_at is not null
+  on conflict do nothing;
+
+-- name: set_pruned_states
+insert into everyword.pruned_states (agent, states) values ($1, $2);
+
+-- name: add_pages
+insert into everyword.page (agent, number, body) select $1, * from unnest($2::int[], $3::bytea[]);
