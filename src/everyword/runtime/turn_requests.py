@@ -10,7 +10,7 @@ import msgspec
 
 from ..core.commands import Command, ContinueTurn, Submit
 from ..core.state import State
-from ..errors import AgentGone, AgentStopped, LogError, Rejected
+from ..errors import AgentGone, AgentStopped, LogError, OwnedElsewhere, Rejected
 from ..events import Outcome, TurnAccepted, TurnKind, to_raw
 from ..ids import AgentId, RequestId, TurnId
 from ..messages.message import UIMessage
@@ -72,8 +72,8 @@ async def _post_and_wait(
                 result = await (await loaded.actor.inspect(_end_of(loaded, turn)))
                 loaded.reconciler.turns.evaluations.pop(request, None)  # one that came too late to be called
                 return result
-        except AgentGone:
-            raise  # a new agent has the name now, and it was not asked
+        except (AgentGone, OwnedElsewhere):
+            raise  # a new agent has the name now, and it was not asked; or another node is to be asked
         except (AgentStopped, LogError):
             if directory.is_closed:
                 raise

@@ -16,7 +16,7 @@ from ..core.continuations import continuation_is_due
 from ..core.replay import Chunks, few_chunks, message_chunks
 from ..core.state import State
 from ..core.turn_state import TurnState
-from ..errors import AgentGone, AgentStopped, LogError
+from ..errors import AgentGone, AgentStopped, LogError, OwnedElsewhere
 from ..events import Chunk, Outcome, TurnEnded, turn_of
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import LogStore
@@ -46,7 +46,8 @@ Pieces = AsyncGenerator[bytes, None]
 async def _pages(directory: Directory, agent: AgentId, cursor: Seq) -> AsyncGenerator[Sequence[Committed], None]:
     """Yield the events after the cursor, page by page, and an empty page after IDLE seconds without one.
 
-    Continues when the agent is loaded again after a failure of the store. Raises AgentStopped when the process stops.
+    Continues when the agent is loaded again after a failure of the store. Raises AgentStopped when the process stops,
+    or when another node owns the agent.
     """
     while True:
         try:
@@ -55,8 +56,8 @@ async def _pages(directory: Directory, agent: AgentId, cursor: Seq) -> AsyncGene
                     page = await _next(subscription)
                     cursor = subscription.cursor
                     yield page
-        except AgentGone:
-            raise  # the agent was destroyed, and its log with it
+        except (AgentGone, OwnedElsewhere):
+            raise  # the agent was destroyed, and its log with it; or another node has it: the reader comes back
         except (AgentStopped, LogError):
             if directory.is_stopping:
                 raise AgentStopped(f"unable to read {agent!r} any further; the server stops. Come back soon.") from None

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from ...core.commands import StartRun
 from ...core.state import State
-from ...errors import AgentStopped, LogError, Rejected
+from ...errors import AgentStopped, LogError, OwnedElsewhere, Rejected
 from ...events import ABSENT, Chunk, RunStarted
 from ...ids import AgentId, RunId
 from ...messages.json_values import encode_json
@@ -64,6 +64,8 @@ class AgentToolRunsAccess:
             try:
                 async with self._directory.attach(self._agent) as loaded:
                     return await (await loaded.actor.inspect(_ending_of(loaded, run)))
+            except OwnedElsewhere:
+                raise
             except (AgentStopped, LogError):
                 if self._directory.is_closed:
                     raise
