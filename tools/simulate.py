@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checks: Counter[str] = Counter()
     began = said = time.monotonic()
     for seed in range(given.first, given.first + given.seeds):
-        run = simulate(seed, without=without)
+        run = simulate(seed, nodes=given.nodes, without=without)
         if given.trace:
             print(*run.trace, sep="\n")
         if run.problems:
@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first one")
     parser.add_argument("--without", default="", help="checks to pass over, with commas between them")
+    parser.add_argument("--nodes", action="store_true", help="with two to four nodes that share a database")
     parser.add_argument("--trace", action="store_true", help="print every step of every seed")
     parser.add_argument("--last", type=int, default=60, help="how many steps of a failing seed to show")
     parser.add_argument("--show", type=int, default=3, help="how many failing seeds to show in full")

@@ -122,6 +122,10 @@ class WakeScheduler:
         self._heap.clear()
         self.look_again()
 
+    def knows(self, root: AgentId) -> bool:
+        """Tell whether a root agent or one below it is to be woken."""
+        return any(root_id(agent) == root for agent in self._due)
+
     def forget_family(self, root: AgentId) -> None:
         """Do not wake a root agent and those below it."""
         for agent in [agent for agent in self._due if root_id(agent) == root]:

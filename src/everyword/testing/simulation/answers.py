@@ -14,7 +14,7 @@ from ...ids import Millis
 from ...messages.message import Chunk
 from ...messages.repair_tool_calls import INTERRUPTED
 from ...messages.tool_calls import own_approval_id, tool_name, tool_parts
-from ...runtime.api import TurnCall, TurnResult
+from ...runtime.api import JobCall, TurnCall, TurnResult
 
 __all__ = ["PAY", "AnswerEnvironment", "Model", "SimulatedGate"]
 
@@ -79,14 +79,17 @@ class Model:
                     if await call.is_steered():
                         return
                 case SimulatedPause():
-                    for _ in range(item.rounds):
-                        await asyncio.sleep(0)
-                    if item.milliseconds:
-                        await self._environment.sleep_until(Millis(self._environment.now() + item.milliseconds))
+                    await self._pause(item)
                 case Exception():
                     raise item
                 case _:
                     yield item
+
+    async def _pause(self, pause: SimulatedPause) -> None:
+        for _ in range(pause.rounds):
+            await asyncio.sleep(0)
+        if pause.milliseconds:
+            await self._environment.sleep_until(Millis(self._environment.now() + pause.milliseconds))
 
     async def _approved_calls(self, call: TurnCall) -> AsyncIterator[Chunk]:
         """Run the approved calls of the server tool: each once, even if the server crashes meanwhile."""
@@ -100,6 +103,11 @@ class Model:
                 yield {"type": "tool-output-available", "toolCallId": name, "output": "paid"}
             else:
                 yield {"type": "tool-output-error", "toolCallId": name, "errorText": INTERRUPTED}
+
+    async def run_job(self, call: JobCall) -> None:
+        chance = Random(f"{self._seed} {call.id} {call.run}")
+        self._environment.touch(f"job {call.id} {call.run}")
+        await self._pause(_pause(chance))
 
     def error_text(self, exc: BaseException) -> str:
         return public_text(exc, "The answer failed.")
@@ -148,7 +156,11 @@ def _gated(chance: Random, name: str) -> list[Item]:
 
 
 def _paused(chance: Random, name: str) -> list[Item]:
-    return [SimulatedPause(chance.choice((0, 0, 10, 60, 800)), chance.choice((0, 1, 3, 10)))]
+    return [_pause(chance)]
+
+
+def _pause(chance: Random) -> SimulatedPause:
+    return SimulatedPause(chance.choice((0, 0, 10, 60, 800)), chance.choice((0, 1, 3, 10)))
 
 
 def _tool(chance: Random, name: str) -> list[Item]:

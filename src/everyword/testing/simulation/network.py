@@ -96,6 +96,16 @@ class Link:
         self._on_send(text)
         self.down.append(text)
 
+    def close(self, code: int) -> None:
+        """Close the link, unless it is closed."""
+        if not self.is_cut:
+            self._end(code)
+
+    @property
+    def unread(self) -> int:
+        """How many frames of the client have arrived that the server has not looked at."""
+        return len(self._arrived)
+
     def _end(self, code: int) -> None:
         if self.is_received:
             self.down.append(Closed(code))

@@ -7,7 +7,7 @@ import gc
 import itertools
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -21,6 +21,7 @@ from .checks import check_chunks_fit, check_log, check_log_readers, check_tabs
 from .loop import SeededLoop
 from .network import Link
 from .tabs import SimulatedTab
+from .timed_loop import TimedLoop
 from .world import Faults, World
 
 __all__ = ["Run", "simulate"]
@@ -57,22 +58,37 @@ class Run:
         return "\n".join([*found, f"the last {last} of {len(self.trace)} steps:", *self.trace[-last:], again])
 
 
-def simulate(seed: int, *, without: frozenset[str] = frozenset()) -> Run:
-    """Run a seed. The same seed gives the same trace, byte for byte; checks named in `without` are skipped."""
-    chance = Random(seed)
-    loop = SeededLoop(chance, shuffles=chance.random() < 0.5, most_steps=MOST_STEPS)
+def simulate(seed: int, *, nodes: bool = False, without: frozenset[str] = frozenset()) -> Run:
+    """Run a seed. The same seed gives the same trace, byte for byte; checks named in `without` are skipped.
+
+    With `nodes`, the world has two to four nodes that share a database; the history of a seed is another one then.
+    """
+    chance = Random(f"nodes {seed}" if nodes else seed)
+    shuffles = chance.random() < 0.5
+    if nodes:
+        from .nodes_play import play_nodes
+        from .nodes_world import NodesWorld
+
+        timed = TimedLoop(chance, shuffles=shuffles, most_steps=MOST_STEPS)
+        several = NodesWorld.of(seed, chance, timed)
+        return _run(several, timed, play_nodes(several, timed), without)
+    loop = SeededLoop(chance, shuffles=shuffles, most_steps=MOST_STEPS)
     world = World.drawn(seed, chance)
+    return _run(world, loop, _play(world, loop), without)
+
+
+def _run(world: World, loop: SeededLoop, play: Coroutine[Any, Any, None], without: frozenset[str]) -> Run:
     loop.set_exception_handler(lambda _, context: _broken(world, context))
     with _deterministic(world):
         try:
-            loop.run_until_complete(_play(world, loop))
+            loop.run_until_complete(play)
         except TimeoutError as exc:
             world.report_problem("stalled", str(exc))
         finally:
             loop.run_until_complete(loop.end_all())
             loop.close()
     problems = [problem for problem in world.problems if problem[0] not in without]
-    return Run(seed, world.trace, problems, len(world.server_runs), len(world.told))
+    return Run(world.seed, world.trace, problems, len(world.server_runs), len(world.told))
 
 
 class _NumberedEvent(asyncio.Event):
@@ -98,6 +114,9 @@ class _LoggedErrors(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if any(phrase in text for phrase in _EXPECTED):
+            return
+        if "has lost its lease" in text and self._world.disturbances:
+            self._world.note(text)
             return
         why = f" ({record.exc_info[1]!r})" if record.exc_info else ""
         self._world.report_problem("errors", f"{text}{why}")

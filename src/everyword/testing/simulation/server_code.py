@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from random import Random
 from typing import Any
@@ -69,20 +69,20 @@ class ServerCode:
         runtime, name = AgentRuntime(run.directory, AgentId(agent)), f"own-{self._asked}"
         draw = self._chance.random()
         if draw < 0.4:
-            _ = run.start(self._ask(run, runtime.run_turn([message], request=RequestId(name))))
+            _ = run.start(self._ask(run, lambda: runtime.run_turn([message], request=RequestId(name))))
         elif draw < 0.7:
-            _ = run.start(self._ask(run, runtime.run_turn(_later(message), request=RequestId(name))))
+            _ = run.start(self._ask(run, lambda: runtime.run_turn(_later(message), request=RequestId(name))))
         elif draw < 0.85:
-            _ = run.start(self._ask(run, runtime.continue_turn()))
+            _ = run.start(self._ask(run, runtime.continue_turn))
         elif draw < 0.95:
-            _ = run.start(_ignore_errors(runtime.put_messages([message])))
+            _ = run.start(_ignore_errors(lambda: runtime.put_messages([message])))
         else:
-            _ = run.start(_ignore_errors(runtime.cancel(None)))
+            _ = run.start(_ignore_errors(lambda: runtime.cancel(None)))
         return name
 
-    async def _ask(self, run: ServerRun, asking: Any) -> None:
+    async def _ask(self, run: ServerRun, ask: Callable[[], Awaitable[Any]]) -> None:
         try:
-            result = await asking
+            result = await ask()
         except EverywordError:
             return  # the server stops
         if result is not None and not run.is_dead:
@@ -97,8 +97,8 @@ def _later(message: dict[str, Any]) -> Any:
     return evaluate
 
 
-async def _ignore_errors(asking: Any) -> None:
+async def _ignore_errors(ask: Callable[[], Awaitable[Any]]) -> None:
     try:
-        await asking
+        await ask()
     except EverywordError:
         return

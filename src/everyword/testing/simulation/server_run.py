@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any
 
 from ...ids import AgentId
@@ -26,7 +26,12 @@ class ServerRun:
     """A server from start to end. It owns the tasks that it starts, and the tasks that those start."""
 
     def __init__(
-        self, number: int, store: LogStore, responders: Callable[[AgentId], Responder], clock: Clock, retention: int
+        self,
+        number: int,
+        store: LogStore,
+        responders: Callable[[AgentId], Responder],
+        clock: Clock | None,
+        settings: Settings,
     ) -> None:
         self.number = number
         self.is_over = False
@@ -36,11 +41,16 @@ class ServerRun:
         self.death: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.links: list[Link] = []
         self.tasks: list[asyncio.Task[Any]] = []
-        self.directory = Directory(store, responders, clock=clock, settings=Settings(grace=0, retention=retention))
+        self.directory = Directory(store, responders, clock=clock, settings=settings)
         self._presence, self.slices = Presence(), SharedSlices()
-        self._context = copy_context()
-        self._context.run(owner_of_tasks.set, self.tasks)
+        self._context = self.new_context()
         self._opening = self.start(self.directory.open())
+
+    def new_context(self) -> Context:
+        """Return a context for tasks of this run."""
+        context = copy_context()
+        context.run(owner_of_tasks.set, self.tasks)
+        return context
 
     @property
     def is_open(self) -> bool:
@@ -49,9 +59,12 @@ class ServerRun:
 
     def serve(self, link: Link, agent: str, owner: str) -> None:
         self.links.append(link)
-        websocket = link.websocket(owner)
-        settings = SocketSettings(slices=self.slices)
-        _ = self.start(serve_socket(websocket, self.directory, AgentId(agent), self._presence, settings, link.send))
+        _ = self.start(self.socket(link, agent, owner))
+
+    def socket(self, link: Link, agent: str, owner: str) -> Coroutine[Any, Any, None]:
+        """Serve a socket of this server."""
+        settings, websocket = SocketSettings(slices=self.slices), link.websocket(owner)
+        return serve_socket(websocket, self.directory, AgentId(agent), self._presence, settings, link.send)
 
     async def stop(self) -> None:
         """Shut down and close the sockets; return early if the server crashes meanwhile."""

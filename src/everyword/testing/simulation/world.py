@@ -18,6 +18,7 @@ from ...ids import AgentId, Millis, TurnId
 from ...log.base import Batch
 from ...log.memory import MemoryLog
 from ...runtime.api import TurnResult
+from ...runtime.directory import Settings
 from ...server import websocket
 from ..clock import ManualClock
 from .answers import PAY, Model
@@ -27,7 +28,7 @@ from .server_code import LogReader, ServerCode
 from .server_run import ServerRun
 from .tabs import SimulatedTab
 
-__all__ = ["Faults", "World"]
+__all__ = ["Faults", "RunEnvironment", "World"]
 
 JsonObject = dict[str, Any]
 
@@ -130,7 +131,7 @@ class World:
         def may_read() -> bool:
             if self.chance.random() >= self.faults.read:
                 return True
-            self._disturb("read fails")
+            self.disturb("read fails")
             return False
 
         store = FaultyLog(
@@ -144,15 +145,15 @@ class World:
         models: dict[AgentId, Model] = {}
 
         def responder(agent: AgentId) -> Model:
-            return models.setdefault(agent, Model(_RunEnvironment(self, run_box), self.seed, self.rules))
+            return models.setdefault(agent, Model(RunEnvironment(self, run_box), self.seed, self.rules))
 
         run_box: list[ServerRun] = []
-        run = ServerRun(number, store, responder, self.clock, self.retention)
+        run = ServerRun(number, store, responder, self.clock, Settings(grace=0, retention=self.retention))
         run_box.append(run)
         self.server = run
         self.server_runs.append(run)
 
-    def _disturb(self, what: str) -> None:
+    def disturb(self, what: str) -> None:
         self.disturbances += 1
         self.note(what)
 
@@ -161,22 +162,23 @@ class World:
         if draw < self.faults.crash:
             return "crash-before" if self.chance.random() < 0.5 else "crash-after"
         if draw < self.faults.crash + self.faults.fail:
-            self._disturb("append fails")
+            self.disturb("append fails")
             return "fail"
         return "commit"
 
     def _crashed(self, run: ServerRun) -> None:
-        self._disturb(f"server {run.number} crashes")
+        self.disturb(f"server {run.number} crashes")
         run.die()
         for link in run.links:
             link.lose_server(self.chance.randrange(len(link.down) + 1))
 
     def _committed(self, batch: Batch) -> None:
         for seq, entry in enumerate(batch.entries, batch.first):
-            self._remember(batch.agent, decode_event(entry.body))
+            self.remember(batch.agent, decode_event(entry.body))
             self.note(f"{batch.agent} commits {seq} {entry.body.decode()}")
 
-    def _remember(self, agent: str, event: Event) -> None:
+    def remember(self, agent: str, event: Event) -> None:
+        """Keep what the checks need of a committed event."""
         match event:
             case TurnAccepted():
                 self._requests[agent, event.turn] = event.request
@@ -270,7 +272,7 @@ def _refused(message: JsonObject) -> JsonObject:
     return message
 
 
-class _RunEnvironment:
+class RunEnvironment:
     """The world, as the answers of one server run see it."""
 
     def __init__(self, world: World, run: list[ServerRun]) -> None:
