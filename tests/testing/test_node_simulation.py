@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from everyword.testing.simulated_postgres import writes
+from everyword.testing.simulated_postgres.server import Call
 from everyword.testing.simulation import Run, simulate
 
-SEEDS, PARTS = 150, 10
+SEEDS, PARTS = 100, 10
 
 
 @cache
@@ -33,3 +39,35 @@ def test_what_a_seed_found_once_stays_mended(seed: int) -> None:
 def test_the_same_seed_gives_the_same_trace_byte_for_byte() -> None:
     for seed in range(5):
         assert simulate(seed, nodes=True).trace == simulated(seed).trace
+
+
+# -- the simulation finds what is wrong ------------------------------------------------------------------------------
+
+
+def appends_without_a_fence() -> AbstractContextManager[Any]:
+    @contextmanager
+    def open_to_all(self: Call, node: int, generation: int) -> Iterator[None]:
+        yield
+
+    return patch.object(Call, "fence", open_to_all)
+
+
+def claims_that_take_agents_of_live_nodes() -> AbstractContextManager[Any]:
+    return patch.object(writes, "_is_free", lambda tables, root, node: tables.agents[root].node != node)
+
+
+BUGS: dict[Callable[[], AbstractContextManager[Any]], str] = {
+    appends_without_a_fence: "N-2",
+    claims_that_take_agents_of_live_nodes: "errors",
+}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_a_seeded_bug_is_found_within_a_few_hundred_seeds(bug: Callable[[], AbstractContextManager[Any]]) -> None:
+    check = BUGS[bug]
+    for seed in range(SEEDS):
+        with bug():
+            run = simulate(seed, nodes=True)
+        if any(name == check for name, _ in run.problems):
+            return
+    pytest.fail(f"{SEEDS} seeds did not find {bug.__name__}")

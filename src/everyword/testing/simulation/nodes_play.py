@@ -193,7 +193,7 @@ def _deliver_some(world: NodesWorld, tab: SimulatedTab) -> None:
 
 async def _pass_time(world: NodesWorld, loop: TimedLoop, flown: float) -> float:
     """Let time pass; nothing is in flight for longer than `LONGEST_FLIGHT`. Returns for how long it may be now."""
-    wait = world.chance.choices((0.001, 0.01, 0.05, 0.2, 1.0, world.lease), (4, 4, 4, 4, 2, 1))[0]
+    wait = world.chance.choices((0.001, 0.01, 0.05, 0.2, 1.0, world.lease), (3, 3, 3, 4, 3, 1))[0]
     flown += wait
     if flown > LONGEST_FLIGHT:
         flown = 0.0

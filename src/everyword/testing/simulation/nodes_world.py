@@ -42,9 +42,9 @@ class NodeFaults:
     def drawn(chance: Random) -> NodeFaults:
         if chance.random() < 0.2:
             return NodeFaults()
-        some = (0.0, 0.01, 0.04)
+        some = (0.0, 0.02, 0.08)
         crash, pause, drain, network = (chance.choice(some) for _ in range(4))
-        return NodeFaults(crash, pause, drain, network, chance.choice((0.0, 0.02, 0.1)))
+        return NodeFaults(crash, pause, drain, network, chance.choice((0.0, 0.05, 0.3)))
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class NodesWorld(World):
         world.loop, world.clock = loop, TrueClock(loop)  # type: ignore[assignment] # it is not turned by hand
         world.trace = [*drawn.trace]
         world.node_faults = NodeFaults.drawn(chance)
-        world.lease = chance.choice((2.0, 6.0))
+        world.lease = chance.choice((1.0, 2.0, 6.0))
         world.nodes = [None] * chance.choice((2, 2, 3, 4))
         world.written, world.gone, world.cut_links = {}, {}, set()
         world.edges, world.job_runs, world.asked_jobs = {}, Counter(), 0
@@ -223,7 +223,7 @@ class NodesWorld(World):
             self.disturb(f"server {run.number} loses its connections")
             run.wire.cut()
             return
-        seconds = self.lease * self.chance.choice((0.2, 0.6, 1.5))
+        seconds = self.lease * self.chance.choice((0.2, 0.6, 1.1, 1.5))
         self.disturb(f"the network of server {run.number} is {state} for {seconds:.2f} s")
         run.wire.become(state)
         self.loop.call_later(seconds, run.wire.become, "fast")
