@@ -1,4 +1,4 @@
-"""The simulated PostgreSQL: the store over it keeps the contract, and it agrees with a real one about nodes."""
+"""The simulated PostgreSQL: the store over it keeps the contract."""
 
 from __future__ import annotations
 
