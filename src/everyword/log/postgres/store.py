@@ -124,6 +124,7 @@ class PostgresLog:
             await self.aclose()
             self._opened = None
             raise
+        self._databases.reopen()  # the attempt before this one has closed them
         self._is_open = True
 
     async def aclose(self) -> None:
