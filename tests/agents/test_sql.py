@@ -23,6 +23,7 @@ from everyword.errors import LogUnavailable, SqlError, UsageError
 from everyword.ids import AgentId
 from everyword.log.base import LogStore
 from everyword.log.memory import MemoryLog
+from everyword.log.postgres.store import PostgresLog
 from everyword.log.sqlite import agent_database
 from everyword.log.sqlite.agent_databases import MemoryBackend, SqliteAgentDatabases
 from everyword.log.sqlite.store import SqliteLog
@@ -211,13 +212,18 @@ async def test_agents_do_not_share_tables(store: LogStore) -> None:
         assert len(await ann.sql("select * from note")) == 1
 
 
-async def test_a_database_outlives_the_process_where_its_log_does(tmp_path: Path) -> None:
-    path = tmp_path / "log.db"
-    for _ in range(2):
-        async with notes(SqliteLog(path)) as ann:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_database_outlives_the_process_where_its_log_does(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    stores = stores_of(kind, request)
+    for number in range(2):
+        async with notes(stores.make()) as ann:
+            assert len(await ann.sql("select text from note")) == number
             await ann.sql("insert or ignore into note (text) values (?)", "tea")
             assert await ann.sql("select text from note") == [{"text": "tea"}]
-    assert [file.parts[:-1] for file in files_in(tmp_path)] == [("log.db.agents", "notes")]
+    if kind == "sqlite":
+        assert [file.parts[:-1] for file in files_in(tmp_path)] == [("log.db.agents", "notes")]
 
 
 async def test_a_store_in_memory_that_is_closed_and_opened_again_keeps_databases() -> None:
@@ -240,6 +246,23 @@ async def test_a_database_is_opened_at_first_use_and_closed_when_its_agent_is_un
         loaded.actor.stop()
         await until(lambda: store.databases.open_count == 0)
         assert await ann.sql("select * from note") == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_statements_that_wait_when_their_agent_is_unloaded_are_run(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    store: Any = stores_of(kind, request).make()
+    async with Everyword([Notes], store=store) as app:
+        ann = await (await loaded_agent(app.get(Notes, "ann"))).prepare()
+        slow = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 300000) select max(x) from n"
+        waiting = [ann.sql(slow), *(ann.sql("insert into note (text) values (?)", str(each)) for each in range(40))]
+        app._directory.peek(AgentId("notes/ann")).actor.stop()  # type: ignore[union-attr]
+        await until(lambda: app._directory.peek(AgentId("notes/ann")) is None)
+        for rows in waiting:
+            await rows
+        ann = await loaded_agent(app.get(Notes, "ann"))
+        assert await ann.sql("select count(*) as notes from note") == [{"notes": 40}]
 
 
 async def test_only_so_many_databases_are_open_and_only_so_many_threads_run() -> None:
@@ -409,6 +432,16 @@ async def test_a_statement_that_reaches_beyond_the_database_is_refused(attack: s
         assert "log.db.copy" not in os.listdir(tmp_path)
 
 
+async def test_a_statement_that_reaches_beyond_the_database_is_refused_on_postgresql(postgres_url: str) -> None:
+    async with chatting(PostgresLog(postgres_url)) as ann:
+        await ann.sql("create table if not exists note (x)")
+        before = await ann.sql("select * from messages")
+        for attack in ATTACKS:
+            with pytest.raises(SqlError):
+                await ann.sql(attack.format(log="log.db"))
+        assert await ann.sql("select * from messages") == before
+
+
 TRICKS = [
     "with messages as (select * from event) select * from messages",
     "with recursive messages (x) as (select body from log.event union select x from messages) select * from messages",
@@ -437,6 +470,16 @@ async def test_no_query_shows_what_belongs_to_another_agent(trick: str, tmp_path
         except SqlError as exc:
             found = str(exc).replace(trick, "")
         assert SECRET not in found and "zoe" not in found
+
+
+async def test_no_query_shows_what_belongs_to_another_agent_on_postgresql(postgres_url: str) -> None:
+    async with chatting(PostgresLog(postgres_url)) as ann:
+        for trick in TRICKS:
+            try:
+                found = repr(await ann.sql(trick))
+            except SqlError as exc:
+                found = str(exc).replace(trick, "")
+            assert SECRET not in found and "zoe" not in found
 
 
 async def test_a_view_of_the_agents_own_cannot_borrow_the_name_of_ours(store: LogStore) -> None:

@@ -2,7 +2,8 @@
 
 - `Actor._appended` is a method, `core:_finish` a function of the package `core`, `core:TRANSITIONS` a constant. The
   part before the colon is any part of a module's path, such as `core.decide`.
-- `sql:put_turn` is a statement of a queries.sql, `sql:turn_request` a thing that a migration creates under that name.
+- `sql:put_turn` is a statement of a queries.sql, `sql:turn_request` a thing that a migration creates under that name;
+  `sql:put_pages_1` is a function of PostgreSQL.
 
 The whole source is searched, so that a definition can move to another file. If several definitions have the name, the
 one that the change fits is meant.
@@ -181,5 +182,6 @@ def _statements(path: str, name: str, source: Path) -> Iterator[tuple[str, int, 
     text = (source / path).read_text(encoding="utf-8")
     query = rf"^-- name: {name}\n.*?(?=^-- name: |\Z)"
     created = rf"^CREATE (?:UNIQUE |TEMP )?(?:TABLE|INDEX|VIEW|TRIGGER) (?:IF NOT EXISTS )?{name}\b.*?;$"
-    for match in re.finditer(f"{query}|{created}", text, re.MULTILINE | re.DOTALL):
+    function = rf"^create function everyword\.{name}\(.*?\$\$;$"
+    for match in re.finditer(f"{query}|{created}|{function}", text, re.MULTILINE | re.DOTALL):
         yield path, match.start(), match.end()

@@ -134,5 +134,8 @@ class Sql:
 
         Raises, where the result is awaited or used:
             SqlError: the statement failed; nothing of it was written.
+            LogUnavailable: PostgreSQL could not be reached; nothing of it was written.
+            OutcomeUnknown: the connection to PostgreSQL was lost while it was written.
+            Fenced: the agent is not loaded on this node any more (PostgreSQL); nothing of it was written.
         """
         return Rows(query, self._runtime.storage.sql(query, params))

@@ -10,17 +10,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from everyword.errors import Fenced, LogError, LogUnavailable, OutcomeUnknown, SqlError, UsageError
-from everyword.ids import AgentId, Millis
-from everyword.log.base import SqlResult
+from everyword.events import Chunk, TurnKind, encode_event
+from everyword.ids import AgentId, Attempt, Millis, TurnId
+from everyword.log.base import Entry, SqlResult
 from everyword.log.postgres.address import DatabaseAddress
 from everyword.log.postgres.database_pages import BLOCK, changed_pages
+from everyword.log.postgres.retention import Retention
 from everyword.log.postgres.store import PostgresLog
-from tests.log.building import A, B, Owner, agent_row, chunk, fact, message_row, turn_row
+from everyword.messages.managed_stream import encode_chunk_event
+from tests.log.building import A, B, Owner, agent_row, chunk, ended_row, fact, message_row, turn_row
 from tests.log.postgres.takeover import declare_gone
 from tests.postgres.server import OwnPostgres, Postgres
 from tests.tcp_proxy import TcpProxy, TcpProxyProcess
@@ -248,6 +252,41 @@ async def test_an_old_owner_cannot_write_after_a_takeover(
         assert await sql(owner, "select x from note") == [("new",)]
 
 
+async def test_a_node_that_was_declared_gone_writes_no_pages(postgres_server: Postgres, postgres_url: str) -> None:
+    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+        await store.activate(A)
+        await sql(store, "create table note (x)")
+        await declare_gone(postgres_server, postgres_url.rpartition("schema=")[2], store)
+        before = await watcher.fetch("select number, xmin::text from page")
+        with pytest.raises(Fenced):
+            await sql(store, "insert into note values (1)")
+        assert await watcher.fetch("select number, xmin::text from page") == before
+
+
+async def test_a_write_of_an_earlier_opening_is_refused(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        backend: Any = store._databases._backend
+        await store.activate(A)
+        await sql(store, "create table note (x)")
+        earlier = backend._opened[A].opening
+        assert store.databases is not None
+        store.databases.release(A).result(PATIENCE)
+        assert await sql(store, "select * from note") == []
+        backend._opened[A].opening = earlier
+        with pytest.raises(Fenced):
+            await sql(store, "insert into note values ('late')")
+        assert await sql(store, "select * from note") == []
+
+
+async def test_a_database_is_opened_again_under_a_new_lease(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        for number in range(3):
+            await store.activate(A)
+            await sql(store, "create table if not exists note (x)")
+            await sql(store, "insert into note values (?)", number)
+        assert await sql(store, "select x from note") == [(0,), (1,), (2,)]
+
+
 async def test_a_statement_of_an_earlier_lease_is_not_run_under_a_later_one(postgres_url: str) -> None:
     async with opened(postgres_url) as store:
         await store.activate(A)
@@ -320,30 +359,76 @@ async def test_a_database_that_does_not_answer_ends_in_an_error_also_for_a_block
             await proxy.restore()
 
 
+@asynccontextmanager
+async def behind_proxy(
+    server: Postgres, url: str, answer_within: float = 1.0
+) -> AsyncIterator[tuple[PostgresLog, TcpProxy]]:
+    """A store that owns an agent. Of its connections only those for the agents' databases go through the proxy."""
+    tcp = f"{server.tcp_url}?schema={url.rpartition('schema=')[2]}"
+    async with TcpProxy(server.address) as proxy, opened(tcp) as store, opened(proxy.url(tcp)) as other:
+        store._databases._connections = other._databases._connections
+        backend: Any = store._databases._backend
+        backend.connections = other._databases._connections[0]
+        backend.connections._timeout = answer_within
+        await store.activate(A)
+        yield store, proxy
+
+
 @pytest.mark.parametrize("way", ["to_target", "to_client"])
 async def test_a_statement_whose_outcome_is_not_known_is_there_or_not_there(
     postgres_server: Postgres, postgres_url: str, way: Any
 ) -> None:
-    schema = postgres_url.rpartition("schema=")[2]
-    async with TcpProxy(postgres_server.address) as proxy:
-        url = f"{postgres_server.tcp_url}?schema={schema}"
-        async with opened(url) as store, opened(proxy.url(url)) as other:
-            store._databases._connections = other._databases._connections
-            backend: Any = store._databases._backend
-            backend.connections = other._databases._connections[0]  # only these go through the proxy
-            backend.connections._timeout = 1.0
-            await store.activate(A)
-            await sql(store, "create table note (x)")
-            await proxy.swallow(way)
-            with pytest.raises(OutcomeUnknown, match="not known"):
-                await sql(store, "insert into note values (1)")
-            await proxy.cut()
-            await proxy.restore()
-            rows = await sql(store, "select x from note")
-            assert rows == ([(1,)] if way == "to_client" else [])
-            await sql(store, "insert into note values (2)")
-            assert await sql(store, "pragma integrity_check") == [("ok",)]
-            assert await sql(store, "select x from note") == [*rows, (2,)]
+    async with behind_proxy(postgres_server, postgres_url) as (store, proxy):
+        await sql(store, "create table note (x)")
+        await proxy.swallow(way)
+        with pytest.raises(OutcomeUnknown, match="not known"):
+            await sql(store, "insert into note values (1)")
+        await proxy.cut()
+        await proxy.restore()
+        rows = await sql(store, "select x from note")
+        assert rows == ([(1,)] if way == "to_client" else [])
+        await sql(store, "insert into note values (2)")
+        assert await sql(store, "pragma integrity_check") == [("ok",)]
+        assert await sql(store, "select x from note") == [*rows, (2,)]
+
+
+async def test_a_connection_that_is_lost_during_a_write_leaves_its_outcome_open(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    async with (
+        behind_proxy(postgres_server, postgres_url, answer_within=PATIENCE) as (store, proxy),
+        looking(postgres_server, postgres_url) as watcher,
+        looking(postgres_server, postgres_url) as barrier,
+    ):
+        await sql(store, "create table note (x)")
+        await barrier.execute("begin")
+        await barrier.execute("select from page for update")
+        lost = submit(store, "insert into note values (1)")
+        await until(WAITS.format("put_pages"), watcher)
+        await proxy.cut()
+        with pytest.raises(OutcomeUnknown, match="not known"):
+            await asyncio.wrap_future(lost)
+        seen = submit(store, "select x from note")
+        await until(WAITS.format("take_fence"), watcher)  # the new connection waits for the call of the old one
+        await barrier.execute("commit")
+        assert (await asyncio.wrap_future(seen)).rows == [(1,)]
+
+
+async def test_databases_work_after_a_store_that_was_opened_at_the_second_attempt(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_days, failures = Retention.make_days, [LogUnavailable("unable to do it; the database is busy")]
+
+    async def fail_once(self: Retention, now: Millis) -> None:
+        if failures:
+            raise failures.pop()
+        await make_days(self, now)
+
+    monkeypatch.setattr(Retention, "make_days", fail_once)
+    async with opened(postgres_url) as store:
+        assert not failures
+        await store.activate(A)
+        await sql(store, "create table note (x)")
 
 
 async def test_a_refused_write_leaves_the_database_as_it_was(postgres_server: Postgres, postgres_url: str) -> None:
@@ -397,7 +482,20 @@ async def test_a_view_is_filled_again_only_after_a_change(postgres_url: str, mon
         assert len(reads) == 2
 
 
-async def test_a_view_does_not_show_chunks_that_retention_or_the_agent_deleted(postgres_url: str) -> None:
+async def test_a_view_does_not_show_streams_that_were_erased(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        owner = await Owner.take(store)
+        await owner.append(fact("x"), rows=[agent_row()])
+        await owner.append(fact("turn.accepted", 1), rows=[turn_row(1, kind=TurnKind.RSM)])
+        piece = Chunk(TurnId(1), Attempt(1), 0, msgspec.Raw(encode_chunk_event(0, "words", 0)))
+        await owner.append(Entry("chunk", TurnId(1), encode_event(piece)))
+        await owner.append(fact("turn.ended", 1), rows=[ended_row(1, 5, kind=TurnKind.RSM)])
+        assert await sql(store, "select content from stream_chunks") == [("words",)]
+        assert await store.erase_streams(A, Millis(6)) == 1
+        assert await sql(store, "select count(*) from stream_chunks") == [(0,)]
+
+
+async def test_a_view_does_not_show_chunks_that_retention_deleted(postgres_url: str) -> None:
     chunks = "select count(*) from cf_ai_chat_stream_chunks"
     async with opened(postgres_url) as store:
         owner = await Owner.take(store)
