@@ -12,10 +12,10 @@ from tests.log.building import A
 __all__ = ["CREATE", "main"]
 
 CREATE = (
-    "create table if not exists total (entries, words)",
+    "create table if not exists total (entries)",
     "create table if not exists entry (n integer primary key, text)",
     "create trigger if not exists counting after insert on entry begin update total set entries = entries + 1; end",
-    "insert into total select 0, 0 where not exists (select * from total)",
+    "insert into total select 0 where not exists (select * from total)",
 )
 
 

@@ -414,6 +414,28 @@ async def test_a_connection_that_is_lost_during_a_write_leaves_its_outcome_open(
         assert (await asyncio.wrap_future(seen)).rows == [(1,)]
 
 
+async def test_a_connection_that_is_lost_while_a_database_is_opened_has_written_nothing(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    async with (
+        behind_proxy(postgres_server, postgres_url, answer_within=PATIENCE) as (store, proxy),
+        looking(postgres_server, postgres_url) as watcher,
+        looking(postgres_server, postgres_url) as barrier,
+    ):
+        assert store.databases is not None
+        await sql(store, "create table note (x)")
+        store.databases.release(A).result(PATIENCE)
+        await barrier.execute("begin")
+        await barrier.execute("select from database for update")
+        lost = submit(store, "insert into note values (1)")
+        await until(WAITS.format("open_database"), watcher)
+        await proxy.cut()
+        with pytest.raises(LogUnavailable, match="unable to open the database"):
+            await asyncio.wrap_future(lost)
+        await barrier.execute("commit")
+        assert await sql(store, "select x from note") == []
+
+
 async def test_databases_work_after_a_store_that_was_opened_at_the_second_attempt(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

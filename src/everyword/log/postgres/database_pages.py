@@ -107,7 +107,10 @@ class PageBackend(DatabaseBackend):
             opening = await self._write(connection, "open_database", right)
             return opening, await connection.fetch(self._connector.sql["pages"], right.key) if opening else ()
 
-        opening, rows = self._call(doing, load)
+        try:
+            opening, rows = self._call(doing, load)
+        except OutcomeUnknown as exc:  # an opening that has no reader changes nothing
+            raise LogUnavailable(str(exc)) from exc
         if opening is None:
             raise Fenced(f"unable to {doing}; the agent has another owner now")
         image = b"".join([row[0] for row in rows])

@@ -129,8 +129,11 @@ class SqlConnections:
             raise type(exc)(f"unable to {doing}; {exc}") from exc
 
     async def fetch(self, statement: str, *values: Any) -> Sequence[Any]:
-        """Run one statement, like a pool of the driver does."""
-        return await self.call("read the log for a view", lambda connection: connection.fetch(statement, *values))
+        """Run one statement that reads, like a pool of the driver does."""
+        try:
+            return await self.call("read the log for a view", lambda connection: connection.fetch(statement, *values))
+        except OutcomeUnknown as exc:
+            raise LogUnavailable(str(exc)) from exc
 
     def terminate(self) -> None:
         """Cut all connections; calls that are under way fail."""
