@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from everyword.client import AgentClient, ChatClient
@@ -175,6 +176,25 @@ async def test_a_signal_ends_all_workers_and_frees_the_port(postgres_url: str, t
         assert not folder.exists()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", int(workers.url.rpartition(":")[2]))
+
+
+async def test_any_worker_tells_the_health_and_the_metrics_of_all(postgres_url: str, tmp_path: Path) -> None:
+    async with running_workers(postgres_url, tmp_path) as workers, httpx.AsyncClient(base_url=workers.url) as client:
+        owned = await workers.agents_on_all(2)
+        names = [name for name, _ in workers.processes]
+        async with asyncio.timeout(PATIENCE):
+            while True:  # they learn of each other with the next heartbeat
+                health = (await client.get("/healthz")).json()
+                if [each["name"] for each in health["nodes"]] == names:
+                    break
+        assert health["status"] == "ready" and {each["state"] for each in health["nodes"]} == {"up"}
+        for name in owned.values():
+            async with ChatClient(workers.url, "chat", name) as chat:
+                await chat.send("hello")
+        counted = {f'everyword_turns_total{{kind="chat",node="{name}",outcome="completed"}} 1.0' for name in names}
+        async with asyncio.timeout(PATIENCE):
+            while not counted <= set((await client.get("/metrics")).text.splitlines()):
+                pass  # commits are counted soon after they are made
 
 
 async def test_workers_end_when_their_supervisor_was_killed(postgres_url: str, tmp_path: Path) -> None:

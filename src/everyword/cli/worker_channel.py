@@ -1,14 +1,12 @@
 """The worker's side of `everyword serve --workers`: the inherited sockets, and the messages to the supervisor.
 
-Only light modules of the standard library are imported here: `serve` imports it before it listens.
+`serve` imports this before it listens, also without workers: the module level imports what is imported anyway.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import threading
 from contextlib import suppress
 
 __all__ = ["VARIABLE", "WorkerChannel", "inherited_channel"]
@@ -35,11 +33,15 @@ class WorkerChannel:
 
     def send_ready(self) -> None:
         """Tell the supervisor that this worker serves; from now on, stop when the supervisor is gone."""
+        import threading
+
         with suppress(OSError):  # the supervisor is gone already: the thread notices it
             self._control.sendall(READY)
         threading.Thread(target=self._wait_for_end, name="supervisor watch", daemon=True).start()
 
     def _wait_for_end(self) -> None:
+        import signal
+
         self._control.recv(1)  # returns when the supervisor's end is closed: nothing is ever sent
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -53,6 +53,16 @@ class NodeMembership(Protocol):
         ...
 
     @property
+    def name(self) -> str:
+        """What people call this node."""
+        ...
+
+    @property
+    def lease_left(self) -> float:
+        """Seconds until the lease ends, by the clock of `is_valid`; 0 without a lease."""
+        ...
+
+    @property
     def is_valid(self) -> bool:
         """Whether the lease is held at this moment, by a clock that goes on while the machine sleeps."""
         ...

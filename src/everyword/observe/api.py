@@ -70,6 +70,9 @@ class Observer:
     wants_chunks = False
     """Set to True to have `streamed` called."""
 
+    node_name: str | None = None
+    """The name of the node that is observed; set at the start of an app whose store several nodes share."""
+
     kinds: frozenset[str] | None = None
     """Names of the events for which `happened` is called, as in the log; None for all."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -11,6 +11,7 @@ from ..events import AttemptStarted, CallStarted, JobEnded, TurnAccepted, TurnEn
 from ..extras import missing
 from ..ids import AgentId, split_agent_id
 from .api import Happened, LoopBlocked, Observer, TurnFacts
+from .metric_families import NodeFamilies, export_families
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -83,13 +84,25 @@ class Metrics(Observer):
 
     def render(self, *, loaded: int = 0, missed: int = 0, threads: ThreadCounts | None = None) -> bytes:
         """Return the text that Prometheus reads."""
+        self._measure(loaded, missed, threads)
+        return self._exposition(self.registry)
+
+    def export(self, *, loaded: int = 0, missed: int = 0, threads: ThreadCounts | None = None) -> bytes:
+        """Return the same for `render_nodes`, which may be called on another node."""
+        self._measure(loaded, missed, threads)
+        return export_families(self.registry)
+
+    def render_nodes(self, exports: Iterable[tuple[str, bytes]]) -> bytes:
+        """Return the text that Prometheus reads for several nodes, each by its name: samples have a label `node`."""
+        return self._exposition(NodeFamilies(exports))
+
+    def _measure(self, loaded: int, missed: int, threads: ThreadCounts | None) -> None:
         if threads is not None:
             self._busy.set(threads.busy)
             self._size.set(threads.size)
             self._held_up.set(threads.waiting)
         self._loaded.set(loaded)
         self._missed.set(missed)
-        return self._exposition(self.registry)
 
     def happened(self, happened: Happened) -> None:
         kind, event, facts = happened.agent_kind, happened.event, happened.facts

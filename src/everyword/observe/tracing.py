@@ -50,7 +50,7 @@ class Tracing(Observer):
             with self._tracer.start_as_current_span(
                 f"invoke_agent {kind}",
                 context=self._carrier.extract({"traceparent": call.trace}) if call.trace is not None else None,
-                attributes=_attributes(call, kind),
+                attributes=_attributes(call, kind) | self._about_node,
                 record_exception=False,
                 set_status_on_exception=False,
             ) as span:
@@ -96,7 +96,11 @@ class Tracing(Observer):
             "gen_ai.tool.call.id": call,
             "gen_ai.tool.type": "function",
         }
-        return self._tracer.start_span(f"execute_tool {tool}", attributes=attributes)
+        return self._tracer.start_span(f"execute_tool {tool}", attributes=attributes | self._about_node)
+
+    @property
+    def _about_node(self) -> dict[str, str]:
+        return {} if self.node_name is None else {"everyword.node": self.node_name}
 
 
 class _ToolCallSpans:

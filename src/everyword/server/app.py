@@ -148,7 +148,8 @@ class Everyword(AppHandle):
 
     async def _open(self) -> Service:
         settings = Settings(retention=self._retention, grace=self.grace, max_queued=self.limits.queued_turns)
-        node_settings = self._node_settings or NodeSettings.from_environment()
+        given = self._node_settings
+        node_settings = given.for_worker() if given is not None else NodeSettings.from_environment()
         store = open_store(self._store, self._durability, node_settings)
         node = NodeLinks(node_settings, self, self._answer_node) if store.nodes is not None else None
         forget = partial(drop_database, store)
@@ -159,7 +160,7 @@ class Everyword(AppHandle):
             settings=settings,
             forget=forget,
             kinds=self.kinds_of,
-            on_append=self._pages.begin(),
+            on_append=self._pages.begin(store.nodes.name if store.nodes is not None else None),
         )
         self._directory, self._calls_elsewhere = directory, RemoteCalls(node) if node is not None else None
         try:
@@ -190,6 +191,9 @@ class Everyword(AppHandle):
         """Do what another node asks for."""
         if method == DISCONNECT:
             return b"%d" % (await self.service()).open_connections.disconnect(payload.decode())
+        report = await self._pages.answer_node(method, payload, await self.service())
+        if report is not None:
+            return report
         answer = await CallsForOthers(lambda: self._calls).answer(method, payload)
         if answer is None:
             raise UsageError(f"unable to answer {method!r}; this release does not know it")
@@ -307,7 +311,7 @@ class Everyword(AppHandle):
                 raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
 
     async def _respond(self, request: Request, body: RateLimitedBody) -> ASGIApp:
-        about = await self._pages.answer(request, self.access_policy, self._running)
+        about = await self._pages.answer(request, self.access_policy, self.service)
         if about is not None:
             return about
         is_preflight = request.method == "OPTIONS" and "origin" in request.headers
@@ -363,9 +367,6 @@ class Everyword(AppHandle):
         # Every hook and callable of the client runs in a task that comes of this one.
         with service.readers.hold(agent, principal.id), acting_as(principal.identity):
             await serve_socket(websocket, service.directory, agent, service.presence, settings, send)
-
-    async def _running(self) -> Directory:
-        return (await self.service()).directory
 
     async def _enter(self, connection: HTTPConnection) -> Admitted | OnAnotherNode | Reject | SubAgentRefusal:
         kinds = sorted(self.classes) if self.is_development else None

@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
+from msgspec import to_builtins
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -24,6 +25,7 @@ from .access_policy import AccessPolicy, why_not_local
 from .loop_watchdog import hear_blocks
 from .permissions import describe_verdict
 from .refusals import refusal_response
+from .service import Service
 
 if TYPE_CHECKING:
     from ..observe.metrics import Metrics
@@ -49,8 +51,14 @@ class ServerPages:
 
     # -- observers --------------------------------------------------------------------------------------------------
 
-    def begin(self) -> OnAppend | None:
-        """Start to deliver events; return the function that takes each batch, or None without hooks and observers."""
+    def begin(self, node: str | None = None) -> OnAppend | None:
+        """Start to deliver events; return the function that takes each batch, or None without hooks and observers.
+
+        `node` is the name of this node, with a store that several nodes share.
+        """
+        if node is not None:
+            for observer in self._observers:
+                observer.node_name = node
         observers = [*self._observers, TurnLog()] if TurnLog.is_wanted() else self._observers
         if self._observers and self._unhear is None:
             self._unhear = hear_blocks(self._loop_blocked)
@@ -84,7 +92,7 @@ class ServerPages:
     # -- pages ------------------------------------------------------------------------------------------------------
 
     async def answer(
-        self, request: Request, access: AccessPolicy, directory: Callable[[], Awaitable[Directory]]
+        self, request: Request, access: AccessPolicy, service: Callable[[], Awaitable[Service]]
     ) -> Response | None:
         """Return the health check or the metrics; None for any other path."""
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
@@ -92,18 +100,34 @@ class ServerPages:
             return None
         if path == HEALTH:
             refused = access.refuse_strangers(request)
-            return refusal_response(refused.status, refused.reason) if refused is not None else await _health(directory)
-        metrics = next((each for each in self._observers if getattr(each, "path", None) == path), None)
-        return await self._metrics(metrics, request, directory) if metrics is not None else None
+            if refused is not None:
+                return refusal_response(refused.status, refused.reason)
+            return await _health(service, is_local=why_not_local(request) is None)
+        metrics = self._metrics_at(path)
+        return await self._metrics(metrics, request, service) if metrics is not None else None
 
-    async def _metrics(self, found: Any, request: Request, directory: Callable[[], Awaitable[Directory]]) -> Response:
+    async def answer_node(self, method: str, payload: bytes, service: Service) -> bytes | None:
+        """Answer another node of the group that asks for the health or the metrics of this one; None otherwise."""
+
+        async def export(path: str) -> bytes:
+            metrics = self._metrics_at(path)
+            return metrics.export(**self._counts(service)) if metrics is not None else b""
+
+        return await service.group.answer(method, payload, export) if service.group is not None else None
+
+    def _metrics_at(self, path: str) -> Metrics | None:
+        found: Any = next((each for each in self._observers if getattr(each, "path", None) == path), None)
+        return cast("Metrics | None", found)
+
+    async def _metrics(self, metrics: Metrics, request: Request, service: Callable[[], Awaitable[Service]]) -> Response:
         """Return the metrics of `everyword.observe.Metrics`, if the app has them, at their `path`.
+
+        With a PostgreSQL store, every sample has a label `node`. A worker returns those of all workers of its machine.
 
         Answers:
             200: The metrics in Prometheus' text format.
             403: The client may not read the metrics.
         """
-        metrics: Metrics = found
         if metrics.allow is None:
             why = why_not_local(request)
             if why is not None:
@@ -112,10 +136,22 @@ class ServerPages:
                 )
         elif not await _is_allowed(metrics, request):
             return refusal_response(403, "unable to show metrics; you may not read them")
+        running = await service()
+        counts, group = self._counts(running), running.group
+        if group is None:
+            return Response(metrics.render(**counts), media_type=metrics.content_type)
+        exports = await group.exports(str(metrics.path), metrics.export(**counts))
+        return Response(metrics.render_nodes(exports), media_type=metrics.content_type)
+
+    def _counts(self, service: Service) -> _Counts:
         missed = self._dispatcher.missed if self._dispatcher is not None else 0
-        loaded = len(await directory())
-        text = metrics.render(loaded=loaded, missed=missed, threads=self._threads)
-        return Response(text, media_type=metrics.content_type)
+        return {"loaded": len(service.directory), "missed": missed, "threads": self._threads}
+
+
+class _Counts(TypedDict):
+    loaded: int
+    missed: int
+    threads: ToolThreads
 
 
 async def _is_allowed(metrics: Metrics, request: Request) -> bool:
@@ -132,8 +168,12 @@ async def _is_allowed(metrics: Metrics, request: Request) -> bool:
     return allowed is True
 
 
-async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:
+async def _health(service: Callable[[], Awaitable[Service]], *, is_local: bool) -> Response:
     """Tell a load balancer whether this process serves.
+
+    With a PostgreSQL store, a request that seems to come from this machine also gets `nodes`: this node, or all workers
+    of the machine, each with `name`, `incarnation`, `state` (`up`, `draining`, `no lease`, `unreachable`) and
+    `lease_left` in seconds. The status is that of the node that answers.
 
     Answers:
         200: `{"status": "ready"}`.
@@ -142,16 +182,19 @@ async def _health(directory: Callable[[], Awaitable[Directory]]) -> Response:
             lease.
     """
     status, code = "ready", 200
+    nodes: dict[str, Any] = {}
     try:
-        running = await directory()
-        if running.is_stopping:
+        running = await service()
+        if running.directory.is_stopping:
             status, code = "stopping", 503
-        elif not await _is_writable(running):
+        elif not await _is_writable(running.directory):
             status, code = "failing", 503
+        if running.group is not None and is_local:
+            nodes = {"nodes": to_builtins(await running.group.reports())}
     except EverywordError as exc:
         log.warning("not healthy: %s", exc)
         status, code = "failing", 503
-    return JSONResponse({"status": status}, code, {"cache-control": "no-store"})
+    return JSONResponse({"status": status, **nodes}, code, {"cache-control": "no-store"})
 
 
 async def _is_writable(directory: Directory) -> bool:

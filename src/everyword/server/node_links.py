@@ -158,20 +158,33 @@ class NodeLinks:
         assert self._directory.ownership is not None
         return self._directory, self._directory.ownership
 
+    @property
+    def group(self) -> str:
+        """The group of this node; empty without one."""
+        return self._settings.group
+
     async def everywhere(self, method: str, payload: bytes, seconds: float = 2.0) -> list[bytes]:
         """Call a method of every other node that lives; return the results of those that answered in time."""
+        asked = await self.ask(method, payload, seconds, among=lambda node: True)
+        return [reply for _, reply in asked if reply is not None]
+
+    async def ask(
+        self, method: str, payload: bytes, seconds: float, *, among: Callable[[LiveNode], bool]
+    ) -> list[tuple[LiveNode, bytes | None]]:
+        """Call a method of some other nodes that live; return what each answered, None for one that did not in time."""
         nodes = self._running()[1].nodes
-        others = [node for node in nodes.live if node.id != nodes.incarnation]
+        others = [node for node in nodes.live if node.id != nodes.incarnation and among(node)]
 
-        async def ask(node: LiveNode) -> bytes:
-            link = await self._links.get(node.id, node.url)
-            return await link.call(method, payload, timeout=seconds)
+        async def call(node: LiveNode) -> bytes:
+            async with asyncio.timeout(seconds):
+                link = await self._links.get(node.id, node.url)
+                return await link.call(method, payload, timeout=seconds)
 
-        found = await asyncio.gather(*(ask(node) for node in others), return_exceptions=True)
+        found = await asyncio.gather(*(call(node) for node in others), return_exceptions=True)
         for node, each in zip(others, found, strict=True):
             if isinstance(each, BaseException):
-                log.warning("unable to tell node %r: %s", node.name, each)
-        return [each for each in found if isinstance(each, bytes)]
+                log.warning("unable to ask node %r: %s", node.name, str(each) or "it did not answer in time")
+        return [(node, each if isinstance(each, bytes) else None) for node, each in zip(others, found, strict=True)]
 
 
 async def relay_client(

@@ -7,7 +7,7 @@ import secrets
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import UsageError
 
@@ -77,6 +77,19 @@ class NodeSettings:
         """Where to listen: `listen`, with a new name for the socket if that is a folder."""
         is_folder = self.listen.startswith(("unix:/", "/")) and self.listen.endswith("/")
         return f"{self.listen}{secrets.token_hex(4)}.sock" if is_folder else self.listen
+
+    def for_worker(self, environment: Mapping[str, str] = os.environ) -> NodeSettings:
+        """Return settings of the code for a process that `everyword serve --workers` has started.
+
+        The supervisor gives every worker a name, a group and a place to listen in the environment. Settings in the code
+        are the same for all workers: their name gets the worker's number.
+        """
+        group, name = environment.get("EVERYWORD_NODE_GROUP", ""), environment.get("EVERYWORD_NODE_NAME")
+        if not group or self.group:
+            return self
+        listen = self.listen if self.listen != DEFAULT_LISTEN else environment.get("EVERYWORD_NODE_LISTEN", self.listen)
+        numbered = f"{self.name}-{name.rpartition('-')[2]}" if self.name and name else name
+        return replace(self, group=group, name=numbered, listen=listen)
 
     def advertised(self, bound: str) -> str:
         """Return the address that other nodes are told; `bound` is where this one listens.

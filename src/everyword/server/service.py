@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..runtime.directory import Directory
 from .limits import Limits
 from .memory_budget import MemoryBudget
+from .node_group import NodeGroup
 from .node_links import NodeLinks
 from .open_connections import OpenConnections
 from .presence import Presence
@@ -38,12 +39,15 @@ class Service:
     """Bytes of request bodies that are not complete."""
     node: NodeLinks | None = None
     """The links to other nodes; None when the store belongs to this process alone."""
+    group: NodeGroup | None = None
+    """The nodes that answer health checks together; None when the store belongs to this process alone."""
     presence: Presence = field(default_factory=Presence)
     slices: SharedSlices = field(default_factory=SharedSlices)
 
     @classmethod
     def new(cls, directory: Directory, limits: Limits, node: NodeLinks | None = None) -> Service:
         """Return the service of an app that has just started."""
+        nodes = directory.store.nodes
         return cls(
             directory,
             limits,
@@ -54,4 +58,5 @@ class Service:
             open_connections=OpenConnections(directory.clock),
             body_budget=MemoryBudget(limits.unfinished),
             node=node,
+            group=NodeGroup(node, directory, nodes) if node is not None and nodes is not None else None,
         )

@@ -37,6 +37,14 @@ class Membership:
         return self._node.incarnation
 
     @property
+    def name(self) -> str:
+        return self._node.name
+
+    @property
+    def lease_left(self) -> float:
+        return self._node.lease_left
+
+    @property
     def is_valid(self) -> bool:
         return self._node.is_valid
 

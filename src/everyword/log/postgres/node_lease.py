@@ -75,6 +75,15 @@ class NodeLease:
         """Whether the lease is held at this moment."""
         return self._validity.is_held and not self._validity.is_over
 
+    @property
+    def name(self) -> str:
+        return self._told[0]
+
+    @property
+    def lease_left(self) -> float:
+        """Seconds until the lease ends; 0 without one."""
+        return self._validity.left
+
     async def start(self) -> None:
         """Register this node; raises what prevents it."""
         await self._register()
@@ -221,6 +230,10 @@ class Validity:
     @property
     def is_over(self) -> bool:
         return _now() >= self._until
+
+    @property
+    def left(self) -> float:
+        return max(self._until - _now(), 0.0) if self.is_held else 0.0
 
     def extend(self, sent_at: float) -> None:
         """Hold the lease, from when the heartbeat was sent."""
