@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from everyword.cli import supervisor as module
-from everyword.cli.supervisor import Supervisor, restart_delay
+from everyword.cli.supervisor import Supervisor, restart_delay, supervise
 from everyword.cli.worker_settings import WorkerSettings
 from everyword.errors import UsageError
 from tests.timeouts import PATIENCE
@@ -270,6 +271,23 @@ async def test_a_second_signal_kills_what_does_not_stop(tmp_path: Path, capfd: p
 
 
 # -- the environment of a worker ------------------------------------------------------------------------------------
+
+
+def test_the_password_of_the_store_is_in_no_argument_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[Sequence[str], dict[str, str]]] = []
+
+    class Recorder(Supervisor):
+        async def run(self, greeting: Callable[[], None]) -> int:
+            started.append((self._command, self._settings.environment(1, 0)))
+            return 0
+
+    monkeypatch.setattr(module, "Supervisor", Recorder)
+    store = "postgresql://me:secret@localhost/chats"
+    given = {"app": "app.py", "host": "127.0.0.1", "port": 0, "workers": 2, "log_format": "text"}
+    assert [supervise(argparse.Namespace(**given, store=each)) for each in (store, None)] == [0, 0]
+    (command, environment), (same_command, without) = started
+    assert command == same_command and "secret" not in " ".join(command)
+    assert environment["_EVERYWORD_WORKER_STORE"] == store and "_EVERYWORD_WORKER_STORE" not in without
 
 
 def test_links_use_sockets_in_a_folder_that_only_this_user_may_open() -> None:

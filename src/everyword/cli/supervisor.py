@@ -21,6 +21,7 @@ from .. import __version__
 from ..errors import UsageError
 from .startup import listen, url_of
 from .worker import Worker
+from .worker_channel import STORE
 from .worker_settings import WorkerSettings
 
 __all__ = ["Supervisor", "supervise"]
@@ -43,7 +44,8 @@ def supervise(chosen: argparse.Namespace) -> int:
     if os.name != "posix":
         raise UsageError("unable to run workers; this system cannot pass a socket to them. Leave --workers out")
     with listen(chosen.host, chosen.port) as listener:
-        settings = WorkerSettings(os.environ)
+        store = {STORE: chosen.store} if chosen.store is not None else {}
+        settings = WorkerSettings({**os.environ, **store})
         try:
             return asyncio.run(_supervise(chosen, listener, settings))
         finally:
@@ -53,7 +55,7 @@ def supervise(chosen: argparse.Namespace) -> int:
 async def _supervise(chosen: argparse.Namespace, listener: socket.socket, settings: WorkerSettings) -> int:
     url, count = url_of(chosen.host, listener), chosen.workers
     command = [sys.executable, "-m", "everyword", "serve", chosen.app, "--host", chosen.host, "--workers", str(count)]
-    command += ["--log-format", chosen.log_format, *(["--store", chosen.store] if chosen.store is not None else [])]
+    command += ["--log-format", chosen.log_format]
 
     def greet() -> None:
         print(f"everyword {__version__} serves {chosen.app} at {url} with {count} workers", flush=True)

@@ -9,10 +9,13 @@ import os
 import socket
 from contextlib import suppress
 
-__all__ = ["VARIABLE", "WorkerChannel", "inherited_channel"]
+__all__ = ["STORE", "VARIABLE", "WorkerChannel", "inherited_channel"]
 
 VARIABLE = "_EVERYWORD_WORKER"
 """Environment variable by which the supervisor names the inherited file descriptors: `listener control is_first`."""
+
+STORE = "_EVERYWORD_WORKER_STORE"
+"""Environment variable with the store that `--store` names. Not an argument: every user can read those of a process."""
 
 READY = b"r"
 """What a worker sends when it serves."""
@@ -25,8 +28,12 @@ class WorkerChannel:
     that stayed would keep the port from the next supervisor.
     """
 
-    def __init__(self, listener: socket.socket, control: socket.socket, *, is_first: bool) -> None:
+    def __init__(
+        self, listener: socket.socket, control: socket.socket, *, is_first: bool, store: str | None = None
+    ) -> None:
         self.listener = listener
+        self.store = store
+        """The store that `--store` of the supervisor names."""
         self._control = control
         self.is_first = is_first
         """True for the first process of a supervisor: it prints the warnings that would be the same for all."""
@@ -48,10 +55,12 @@ class WorkerChannel:
 
 def inherited_channel() -> WorkerChannel | None:
     """Return the channel to the supervisor that started this process; None without one."""
-    given = os.environ.pop(VARIABLE, None)  # not for the processes that the app's own code starts
+    # Both are not for the processes that the app's own code starts.
+    given, store = os.environ.pop(VARIABLE, None), os.environ.pop(STORE, None)
     if given is None:
         return None
     listener, control, is_first = (int(each) for each in given.split())
     for descriptor in (listener, control):
         os.set_inheritable(descriptor, False)
-    return WorkerChannel(socket.socket(fileno=listener), socket.socket(fileno=control), is_first=bool(is_first))
+    sockets = socket.socket(fileno=listener), socket.socket(fileno=control)
+    return WorkerChannel(*sockets, is_first=bool(is_first), store=store)

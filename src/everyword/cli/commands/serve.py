@@ -74,8 +74,9 @@ def run(chosen: argparse.Namespace) -> int:
         configure_logging(chosen.log_format)
         require_packages()
         app = load_app(chosen.app)
-        if chosen.store is not None:
-            _use_store(app, chosen.app, chosen.store)
+        store = chosen.store if worker is None else worker.store
+        if store is not None:
+            _use_store(app, chosen.app, store)
         if worker is not None:
             _check_workers(app, chosen.workers)
         is_first = worker is None or worker.is_first
