@@ -34,11 +34,11 @@ async def test_a_node_without_a_lease_is_not_healthy_and_says_so_at_once(
         store = f"{proxy.url(postgres_server.tcp_url)}?schema={schema}"
         app = Everyword([Chat], store=store, node=NodeSettings(lease=1.0))
         async with serving(app) as url, connect(url) as client:
-            assert (await client.get("/healthz")).json() == {"status": "ready"}
+            assert (await client.get("/healthz")).json()["status"] == "ready"
             await proxy.swallow()
-            assert (await until_healthy(client, False)).json() == {"status": "failing"}
+            assert (await until_healthy(client, False)).json()["status"] == "failing"
             asked_at = asyncio.get_running_loop().time()
             assert (await client.get("/healthz")).status_code == 503
             assert asyncio.get_running_loop().time() - asked_at < 1
             await proxy.restore()
-            assert (await until_healthy(client, True)).json() == {"status": "ready"}
+            assert (await until_healthy(client, True)).json()["status"] == "ready"
