@@ -341,11 +341,9 @@ class Directory:
             if loaded.task is not None:
                 loaded.task.cancel()  # it may wait for a commit that nothing will come of
 
-    def has_family(self, root: AgentId) -> bool:
-        """Tell whether the root agent or one below it is loaded, or about to be."""
-        prefix = children_prefix(root)
-        here = (*self._loaded, *self._loading, *self._destroying)
-        return any(each == root or each.startswith(prefix) for each in here)
+    def families(self) -> set[AgentId]:
+        """Return the root agents of all agents that are loaded, or about to be."""
+        return {root_id(agent) for agent in (*self._loaded, *self._loading, *self._destroying)}
 
     async def loaded_again(self, agent: AgentId) -> None:
         """Wait until an agent that was lost to a failing store may be tried again."""

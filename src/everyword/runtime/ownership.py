@@ -97,14 +97,13 @@ class Ownership:
     async def _release(self) -> None:
         while self._to_release:
             await asyncio.sleep(0)  # many are unloaded in the same iteration: one statement for all
-            roots = [root for root in self._to_release if not self._directory.has_family(root)]
+            roots = self._to_release - self._directory.families()
             self._to_release.clear()
             if not roots or not self.nodes.is_valid or self._directory.is_closed:
                 continue  # they go with the node's lease
-            for root in roots:
-                self._directory.wakes.forget_family(root)
+            self._directory.wakes.forget_families(roots)
             try:
-                await self.nodes.release(roots)
+                await self.nodes.release(sorted(roots))
             except LogError as exc:
                 log.warning("unable to give %d agents back: %s", len(roots), exc)  # they go with the node's lease
 

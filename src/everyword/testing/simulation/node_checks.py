@@ -45,7 +45,7 @@ def _check_owners(world: NodesWorld) -> None:
         owner = [run for run in world.open_runs() if run.nodes.incarnation == root.node]
         if not owner:
             world.report_problem("owners", f"{root.id} is owned by node {root.node}, which no process is")
-        elif not owner[0].directory.has_family(AgentId(root.id)) and not owner[0].directory.wakes.knows(
+        elif AgentId(root.id) not in owner[0].directory.families() and not owner[0].directory.wakes.knows(
             AgentId(root.id)
         ):
             world.report_problem("owners", f"{root.id} is to be woken, and its owner does not know")
