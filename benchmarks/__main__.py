@@ -45,13 +45,13 @@ SIZES = {
 
 def main() -> int:
     """Measure what the environment names; return 1 when a row lost data or a server failed."""
-    rows = _chosen("ROWS", ROWS)
+    rows = chosen("ROWS", ROWS)
     sizes = SIZES[os.environ.get("SIZES", "full")]
-    _go_before(os.environ.get("NICE"))
+    go_before(os.environ.get("NICE"))
     profiles = HERE / "profiles" if os.environ.get("PROFILE") else None
     began, failures = time.monotonic(), list[str]()
     results: Results = {}
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, _database(_chosen("SERVERS", SERVERS)):
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, _database(chosen("SERVERS", SERVERS)):
         kinds = _kinds(Path(folder))
         for row in rows:
             runs: dict[str, list[Figures]] = {}
@@ -123,7 +123,7 @@ async def _measure(row: Row, server: Server, sizes: Sizes) -> Figures:
 
 def _kinds(folder: Path) -> list[Kind]:
     """Return the servers to measure; everyword out of other revisions, if the environment says so."""
-    kinds = [kind for kind in _chosen("SERVERS", SERVERS) if kind.name != "peer" or _has_peer()]
+    kinds = [kind for kind in chosen("SERVERS", SERVERS) if kind.name != "peer" or _has_peer()]
     if revision := os.environ.get("SOURCE"):
         source = taken_from(SERVERS["everyword"], revision, folder / "source")
         kinds = [source if kind.name == "everyword" else kind for kind in kinds]
@@ -152,14 +152,14 @@ def _report(rows: Sequence[Row], servers: dict[str, str], results: Results, fail
         Path(out).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _go_before(nice: str | None) -> None:
+def go_before(nice: str | None) -> None:
     if nice is not None:
         os.nice(int(nice))
         with suppress(OSError):  # Linux weighs sessions against each other, and niceness counts only within one
             Path("/proc/self/autogroup").write_text(nice)
 
 
-def _chosen(variable: str, known: dict[str, T]) -> list[T]:
+def chosen(variable: str, known: dict[str, T]) -> list[T]:
     names = [name for name in os.environ.get(variable, "").split(",") if name]
     if unknown := [name for name in names if name not in known]:
         sys.exit(f"unable to run {', '.join(unknown)}; {variable} may name {', '.join(known)}")

@@ -11,13 +11,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PEER", "SERVERS", "Kind", "Server", "Usage", "is_ready", "running", "taken_from"]
+__all__ = ["PEER", "ROOT", "SERVERS", "Kind", "Server", "Usage", "is_ready", "running", "taken_from"]
 
 ROOT = Path(__file__).parent.parent
 PEER = Path(__file__).parent / "peer"
@@ -57,6 +57,8 @@ class Kind:
     lacks: frozenset[str] = frozenset()
     is_postgres: bool = False
     """Whether its store is the PostgreSQL that `BENCH_POSTGRES` names; each run has a schema of its own."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of its process besides those of this one."""
 
 
 @dataclass
@@ -67,6 +69,8 @@ class Server:
     folder: Path
     profile: Path | None = None
     """Where a flame graph of its run goes."""
+    store: str = ""
+    """The store that it shares with other servers; without one it has its own."""
     port: int = 0
     pid: int = 0
     process: subprocess.Popen[bytes] | None = None
@@ -79,8 +83,11 @@ class Server:
             command = [*_SPY, "--output", str(self.profile), "--", *command]
         paths = [str(self.kind.source or ""), os.environ.get("PYTHONPATH", ""), str(ROOT)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "NO_COLOR": "1"}
+        environment.update(self.kind.environment)
         environment.pop("BENCH_STORE", None)
-        if self.kind.is_postgres:
+        if self.store:
+            environment["BENCH_STORE"] = self.store
+        elif self.kind.is_postgres:
             environment["BENCH_STORE"] = self._postgres_store()
         elif self.kind.stores:
             environment["BENCH_STORE"] = str(self.folder / "bench.db")

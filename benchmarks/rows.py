@@ -19,7 +19,7 @@ from benchmarks.measures import Figures, Metric, Row, Sizes, percentile
 from benchmarks.processes import Server
 from benchmarks.servers.source import Ask
 
-__all__ = ["ROWS", "warm_up"]
+__all__ = ["ANSWERS", "RATE", "ROWS", "TINY", "fresh", "paced_ask", "steady", "stream_all", "warm_up"]
 
 ANSWERS = 12
 """Answers at full speed that are asked for in a row: of few, what has still to be carried over would not count."""
@@ -71,30 +71,40 @@ async def yielding(server: Server, sizes: Sizes) -> Figures:
 
 async def _paced(server: Server, sizes: Sizes, chats: int) -> Figures:
     """Stream `chats` conversations at 50 chunks/s each, begun one after the other."""
-    ask = Ask(chunks=round((sizes.seconds + 2 * sizes.ramp) * RATE), rate=RATE)
     sockets = await connect_many(server.port, fresh(chats), stamps := Stamps())
+    ask, before, began = paced_ask(sizes), server.usage(), time.time_ns() // 1000
+    held = await stream_all(sockets, ask, sizes.ramp)
+    used = server.usage().since(before)
+    for socket in sockets:
+        await socket.close()
+    late = steady(stamps, began, sizes.ramp)
+    return {
+        "p50": median(late),
+        "p99": percentile(late, 0.99),
+        "held": held,
+        "cpu": used.cpu / (ask.chunks * chats) * 1e6,
+        "disk": used.written / (ask.chunks * chats),
+    }
+
+
+def paced_ask(sizes: Sizes) -> Ask:
+    """Return what each of many paced conversations asks for."""
+    return Ask(chunks=round((sizes.seconds + 2 * sizes.ramp) * RATE), rate=RATE)
+
+
+async def stream_all(sockets: Sequence[Socket], ask: Ask, ramp: float) -> float:
+    """Ask on every socket, one after the other within `ramp` seconds; return the percentage of the rate that held."""
 
     async def stream(socket: Socket, delay: float) -> float:
         await asyncio.sleep(delay)
         await socket.ask(ask)
         return (ask.chunks - 1) / RATE / (time.time() - socket.made / 1e6)
 
-    before, began = server.usage(), time.time_ns() // 1000
-    held = await asyncio.gather(*(stream(socket, index * sizes.ramp / chats) for index, socket in enumerate(sockets)))
-    used = server.usage().since(before)
-    for socket in sockets:
-        await socket.close()
-    late = _steady(stamps, began, sizes.ramp)
-    return {
-        "p50": median(late),
-        "p99": percentile(late, 0.99),
-        "held": min(100.0, fmean(held) * 100),
-        "cpu": used.cpu / (ask.chunks * chats) * 1e6,
-        "disk": used.written / (ask.chunks * chats),
-    }
+    held = await asyncio.gather(*(stream(socket, index * ramp / len(sockets)) for index, socket in enumerate(sockets)))
+    return min(100.0, fmean(held) * 100)
 
 
-def _steady(stamps: Stamps, began: int, ramp: float) -> list[float]:
+def steady(stamps: Stamps, began: int, ramp: float) -> list[float]:
     """Return the latencies in milliseconds of what was made while all streams were under way.
 
     A server that is so late that there is no such time is judged by all of them.

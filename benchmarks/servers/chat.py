@@ -1,10 +1,14 @@
-"""everyword, as users run it: `everyword serve`, one SQLite file. Only the limits of one client are lifted."""
+"""everyword, as users run it: `everyword serve`. Only the limits of one client are lifted.
+
+`BENCH_STORE` is its store. `BENCH_DURABILITY` and `BENCH_GRACE` replace the defaults of the app.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -19,12 +23,20 @@ class Chat(AIChatAgent):
             yield delta
 
     async def on_request(self, request: Request) -> PlainTextResponse | None:
+        if request.url.path.endswith("/schedule"):
+            await self.schedule(float(request.query_params["seconds"]), "woken")
+            return PlainTextResponse("scheduled")
         if not request.url.path.endswith("/fill"):
             return None
         messages = filling(int(request.query_params["messages"]))
         await self.persist_messages(messages)
         return PlainTextResponse(str(len(messages)))
 
+    async def woken(self) -> None:
+        """Do nothing, at the time that was scheduled."""
+
+
+_durability: Any = os.environ.get("BENCH_DURABILITY")
 
 app = Everyword(
     [Chat],
@@ -37,4 +49,6 @@ app = Everyword(
         bytes_per_minute=10**12,
     ),
     retention=timedelta(days=int(os.environ.get("BENCH_RETENTION_DAYS", "1"))),
+    **({"durability": _durability} if _durability else {}),
 )
+app.grace = float(os.environ.get("BENCH_GRACE", "10"))
