@@ -175,6 +175,7 @@ class _Socket:
             has_protocol=self._has_protocol,
             progress=self._progress_of(transport, view, lambda: delivery.is_idle),
         )
+        self._context.check_lease()
         if self._resumed is None:
             await delivery.greet(self._greeting(view))
         if self._hooks is not None:
@@ -253,6 +254,7 @@ class _Socket:
                 frame = refusal_of(message, text, self._context.settings.max_frame) or parse(text)
                 if not self._is_chat and not isinstance(frame, SetState | CallMethod | BadCall):
                     frame = Other(text)  # frames of the chat are not for this agent: its `on_message` gets them
+                self._context.check_lease()  # the timer that drops the agents may run after this frame is read
                 await commands.received(frame)
             except (AgentStopped, MailboxFull, LogError):
                 raise
