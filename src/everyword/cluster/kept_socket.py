@@ -10,14 +10,21 @@ import msgspec
 from starlette.types import Message
 
 from .relay_records import Progress
+from .streams import RECORD_COST
 
 __all__ = ["KeptSocket"]
 
 MOST_BYTES: Final = 1024 * 1024
-"""Bytes of undecided messages that are kept. A client that is further ahead is closed when its owner is lost."""
+"""Bytes of undecided messages that are kept. With more, the socket is closed with 1012 if its owner is lost."""
+
+MOST_BYTES_UNREPORTED: Final = 128 * 1024
+"""The same before the owner has reported how far the client is. Owners of agents without a chat never report."""
+
+MESSAGE_COST: Final = 512
+"""Bytes that a message counts besides its content."""
 
 MOST_HELD: Final = 128 * 1024
-"""Bytes of frames that are held until all of their place are here."""
+"""Bytes of frames that are held until all frames that lead to the next cursor are here."""
 
 REPEATABLE: Final = frozenset(
     {
@@ -46,30 +53,41 @@ class KeptSocket:
         self.cursor = 0
         self.resume = b""
         """What the last owner left for the next; empty before it has left anything."""
-        self._taken = self._sent = self._bytes = 0
+        self.decided = 0
+        """How many messages of the client were decided, by all owners."""
+        self._taken = self._sent = 0
+        """How many messages the present owner has decided, and how many it was sent."""
         self._undecided: deque[Message] = deque()
+        self._bytes = 0
+        self._is_over_limit = False
+        """True when undecided messages were dropped because of their size, until the owner has decided all."""
         self._is_busy = False
         self.is_open = False
-        """True while records come that lead to the next place: they are held until all of them are here."""
+        """True while records come that lead to the next cursor: they are held until all of them are here."""
         self.is_partly_sent = False
-        """True if some of them were too large to be held: nobody knows how many the client has."""
+        """True if some of them were too large to be held: it is not known how many the client has."""
         self._held: list[bytes] = []
         self._held_bytes = 0
 
     def sent(self, message: Message) -> None:
         """Note a message that goes to the owner."""
         self._sent += 1
-        self._bytes += len(message.get("text") or "")
-        if self._bytes <= MOST_BYTES:
-            self._undecided.append(message)
+        if self._is_over_limit:
+            return
+        self._bytes += _cost(message)
+        self._undecided.append(message)
+        if self._bytes > (MOST_BYTES if self.resume else MOST_BYTES_UNREPORTED):
+            self._is_over_limit, self._bytes = True, 0
+            self._undecided.clear()
 
     def hold(self, record: bytes) -> bool:
-        """Keep a record until the others of its place are here; False if it is too large for that."""
-        if self.is_partly_sent or self._held_bytes + len(record) > MOST_HELD:
+        """Keep a record until the others of its cursor are here; False if it is too large for that."""
+        cost = RECORD_COST + len(record)
+        if self.is_partly_sent or self._held_bytes + cost > MOST_HELD:
             self.is_partly_sent = True
             return False
         self._held.append(record)
-        self._held_bytes += len(record)
+        self._held_bytes += cost
         return True
 
     def released(self) -> list[bytes]:
@@ -78,9 +96,10 @@ class KeptSocket:
         return held
 
     def moved(self) -> None:
-        """Forget what the last owner had begun to send: the next one sends it again."""
+        """Prepare for the next owner: it sends again what the last one had begun to send, and counts from 1."""
         self.released()
         self.is_open = False
+        self._taken, self._sent = 0, len(self._undecided)
 
     def update(self, progress: Progress) -> None:
         """Note what the owner says."""
@@ -91,20 +110,30 @@ class KeptSocket:
         self.cursor = progress.cursor
         if progress.resume is not None:
             self.resume = progress.resume
+        if self._is_over_limit:
+            self._is_over_limit = progress.taken < self._sent
+            self._taken = progress.taken
+            return
         while self._taken < progress.taken and self._undecided:
-            self._bytes -= len(self._undecided.popleft().get("text") or "")
+            self._bytes -= _cost(self._undecided.popleft())
             self._taken += 1
+            self.decided += 1
 
     @property
     def can_move(self) -> bool:
         """Whether another owner can go on: nothing is half sent, and what is undecided may be sent again."""
         is_known = bool(self.resume) and not self.is_partly_sent and not self._is_busy
-        return is_known and self._bytes <= MOST_BYTES and all(map(_is_repeatable, self._undecided))
+        return is_known and not self._is_over_limit and all(map(_is_repeatable, self._undecided))
 
     def undecided(self) -> Sequence[Message]:
-        """Return the messages that the next owner is to get first. It counts them from 1 again."""
-        self._taken = 0
+        """Return the messages that the next owner is to get first."""
         return list(self._undecided)
+
+
+def _cost(message: Message) -> int:
+    """Return about how many bytes a message takes in memory."""
+    text, data = message.get("text") or "", message.get("bytes") or b""
+    return MESSAGE_COST + len(text) * (1 if text.isascii() else 4) + len(data)
 
 
 def _is_repeatable(message: Message) -> bool:
