@@ -11,11 +11,10 @@ from starlette.types import Receive, Scope, Send
 
 from everyword.cluster.asgi_relay import relay
 from everyword.cluster.peer_requests import PeerRequests
-from everyword.cluster.relay_header import RELAYED
 from everyword.cluster.relayed_requests import RelayedRequests
 from tests.cluster.kit import OWNER, Pair, nodes
 
-__all__ = ["Edge", "Unmarked", "behind_a_link", "is_relaying"]
+__all__ = ["Edge", "behind_a_link", "is_relaying"]
 
 
 def is_relaying() -> bool:
@@ -38,18 +37,6 @@ class Edge:
         else:
             Edge.relayed += 1
             await relay(await self._pair.dial(OWNER), scope, receive, send, self._attached)
-
-
-class Unmarked:
-    """An application that does not know that it is behind a link: it lets clients in by itself, as an edge would."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            del scope["extensions"][RELAYED]
-        await self._app(scope, receive, send)
 
 
 @asynccontextmanager

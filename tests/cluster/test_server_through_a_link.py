@@ -8,47 +8,33 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from importlib import import_module
 from types import ModuleType
 
 import pytest
 
+from everyword.agents import AIChatAgent, Connection
 from tests.cluster.relayed import Edge
-from tests.server import (
-    test_agent_tool_feeds,
-    test_connection_limits,
-    test_garbage,
-    test_http,
-    test_late_calls,
-    test_lost_store,
-    test_odd_requests,
-    test_page,
-    test_parity,
-    test_plain_agents,
-    test_rate_limited_receive,
-    test_reading,
-    test_refused_clients,
-    test_uvicorn_websocket,
-    test_websocket,
-)
-from tests.server.kit import ask, chat, scripted, talking
+from tests.server.kit import ask, chat, scripted, serving, talking
+from tests.server.sockets import socket
 
-MODULES = [
-    test_agent_tool_feeds,
-    test_connection_limits,
-    test_garbage,
-    test_http,
-    test_late_calls,
-    test_lost_store,
-    test_odd_requests,
-    test_page,
-    test_parity,
-    test_plain_agents,
-    test_rate_limited_receive,
-    test_reading,
-    test_refused_clients,
-    test_uvicorn_websocket,
-    test_websocket,
-]
+MODULES = (
+    "agent_tool_feeds",
+    "connection_limits",
+    "garbage",
+    "http",
+    "late_calls",
+    "lost_store",
+    "odd_requests",
+    "page",
+    "parity",
+    "plain_agents",
+    "rate_limited_receive",
+    "reading",
+    "refused_clients",
+    "uvicorn_websocket",
+    "websocket",
+)
 
 
 def _tests_of(module: ModuleType) -> Iterator[tuple[str, object]]:
@@ -62,7 +48,7 @@ def _tests_of(module: ModuleType) -> Iterator[tuple[str, object]]:
             yield f"test_{topic}_{name.removeprefix('test_')}", member
 
 
-globals().update(found for module in MODULES for found in _tests_of(module))
+globals().update(found for name in MODULES for found in _tests_of(import_module(f"tests.server.test_{name}")))
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +61,13 @@ async def test_a_served_app_is_behind_a_link_here() -> None:
     async with talking(chat(scripted(["hello"]))) as client:
         assert (await ask(client)).chunks
     assert Edge.relayed == before + 1
+
+
+async def test_a_connection_with_a_large_state_is_served_though_it_cannot_move() -> None:
+    def prepare_connection(self: AIChatAgent, connection: Connection, request: object) -> None:
+        connection.state = {"large": "x" * 300_000}
+
+    app = chat(scripted(["hello"], prepare_connection=prepare_connection))
+    async with serving(app) as url, socket(url) as tab:
+        await tab.ask("q")
+        assert (await tab.ended("q"))["type"] == "cf_agent_use_chat_response"

@@ -19,7 +19,7 @@ from everyword.messages.server_fields import without_fields
 from everyword.messages.sse import SseEvent, SseParser
 from everyword.server import Everyword
 from everyword.testing import Gate
-from tests.cluster.relayed import Unmarked, behind_a_link, is_relaying
+from tests.cluster.relayed import behind_a_link, is_relaying
 from tests.timeouts import PATIENCE
 
 Item = str | dict[str, Any] | Gate | Exception
@@ -45,7 +45,7 @@ def scripted(script: Iterable[Item] | Callable[[Turn], Iterable[Item]], **member
 @asynccontextmanager
 async def serving(app: Any, **options: Any) -> AsyncIterator[str]:
     """Run the application behind a real socket, in the test's own loop; yield its URL."""
-    async with behind_a_link(Unmarked(app)) if is_relaying() else nullcontext((app, None)) as (served, _):
+    async with behind_a_link(app) if is_relaying() else nullcontext((app, None)) as (served, _):
         async with _serving(served, **options) as url:
             yield url
 

@@ -124,7 +124,7 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
         """Called with a frame that is not part of the protocol, unchanged; see `read_only_may_send`."""
 
     async def on_close(self, connection: Connection, code: int, reason: str) -> None:
-        """Called when a connection has closed."""
+        """Called when a connection has closed; not when another node takes it over."""
 
     async def on_error(self, connection: Connection | None, error: Exception) -> None:
         """Called when one of these hooks raised; the socket stays open."""

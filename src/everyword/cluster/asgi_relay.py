@@ -16,9 +16,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from ..errors import EverywordError, LinkError
+from ..errors import EverywordError, LinkBusy, LinkError
 from .kept_socket import KeptSocket
 from .link import Link
+from .link_frames import LONGEST_PAYLOAD
 from .purposes import RELAY
 from .relay_header import FRAMES, byte_pairs, header_of
 from .relay_records import (
@@ -60,6 +61,19 @@ log = logging.getLogger("everyword.cluster")
 COME_BACK: Final = 1012
 """Service restart: the client reconnects by itself."""
 
+TRY_LATER: Final = 1013
+"""Too much at once: the client reconnects after a while."""
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 0.5
+"""Seconds before a socket is opened at an owner again after an owner did not take it. Each pause is twice the last."""
+
+MOVE_SECONDS: Final = 30.0
+"""Seconds in which some owner has to take a socket that moves. Looking for the owner is not counted."""
+
+SETTLED_SECONDS: Final = 5.0
+"""An owner that served a socket for so long has taken it."""
+
 CLOSE_SECONDS: Final = 10.0
 """How long a client has to take what the owner sent before it closed the socket or ended the response."""
 
@@ -89,16 +103,38 @@ async def relay(
         return
     socket = _SocketRelay(scope, receive, send, may_move=find_owner is not None)
     await socket.run(link, header_of(scope, attached))
-    while find_owner is not None and socket.is_moving:
-        kept = socket.kept
+    if find_owner is not None:
+        await _move(socket, find_owner, scope, attached)
+
+
+async def _move(socket: _SocketRelay, find_owner: FindOwner, scope: Scope, attached: bytes) -> None:
+    """Take the socket to the next owner whenever its owner is lost; close it if no owner takes it in time."""
+    loop, kept = asyncio.get_running_loop(), socket.kept
+    pause = spent = 0.0
+    while socket.is_moving:
+        if spent >= MOVE_SECONDS:
+            log.warning("unable to move a socket; no owner took it in %g s. It is closed", MOVE_SECONDS)
+            await socket.give_up()
+            return
+        await asyncio.sleep(pause)
+        header = header_of(scope, attached, kept.resume, kept.cursor)
         try:
+            if len(header) >= LONGEST_PAYLOAD:
+                raise LinkBusy(f"unable to move a socket; what its next owner needs has {len(header)} bytes")
             link = await find_owner()
         except EverywordError as exc:
             log.info("unable to find another owner for a socket; it is closed: %s", exc)
             await socket.give_up()
             return
+        before, began = (kept.cursor, kept.decided), loop.time()
         socket.begin_again()
-        await socket.run(link, header_of(scope, attached, kept.resume, kept.cursor))
+        await socket.run(link, header)
+        lasted = loop.time() - began
+        if (kept.cursor, kept.decided) != before or lasted >= SETTLED_SECONDS:
+            pause = spent = 0.0
+            continue
+        spent += pause + lasted
+        pause = min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE)
 
 
 class _Relay(ABC):
@@ -112,8 +148,8 @@ class _Relay(ABC):
     async def run(self, link: Link, header: bytes) -> None:
         try:
             stream = link.open(RELAY + header)
-        except LinkError:
-            await self._owner_lost()
+        except LinkError as exc:
+            await self._not_opened(exc)
             return
         up = asyncio.create_task(self._up(stream), name="relay from a client")
         down = asyncio.create_task(self._down(stream), name="relay to a client")
@@ -150,6 +186,10 @@ class _Relay(ABC):
         while not self._has_left(message := await self._receive()):
             with suppress(LinkError):
                 await self._send_up(stream, message)
+
+    async def _not_opened(self, error: LinkError) -> None:
+        """Tell the client that the owner cannot be asked."""
+        await self._owner_lost()
 
     @abstractmethod
     def _has_left(self, message: Message) -> bool:
@@ -242,6 +282,13 @@ class _SocketRelay(_Relay):
         self._write = (extension or {}).get("write")
         self._joiner = MessageJoiner(LinkSettings().message_bytes)
         self._is_accepted = self._is_refused = False
+        self._is_taken = asyncio.Event()
+        """Set when the present owner serves the socket; while a socket moves, when the next owner has reported."""
+        self._is_taken.set()
+        self._unsent: Message | None = None
+        """A message that waits for that: no owner has it yet."""
+        self._given_up = Close(COME_BACK, "restarting")
+        """How the socket is closed if no owner takes it."""
 
     # -- from the client ----------------------------------------------------------------------------------------
 
@@ -255,18 +302,30 @@ class _SocketRelay(_Relay):
         """Prepare for the next owner: it gets the messages that the last one had not decided."""
         self.is_moving = False
         self.kept.moved()
+        self._is_taken.clear()
         self._joiner = MessageJoiner(LinkSettings().message_bytes)
 
     async def give_up(self) -> None:
-        """Close the socket: no other owner was found."""
+        """Close the socket: no other owner was found, or none took it."""
+        close = self._given_up
         with suppress(OSError, RuntimeError):
-            await self._send({"type": "websocket.close", "code": COME_BACK, "reason": "restarting"})
+            await self._send({"type": "websocket.close", "code": close.code, "reason": close.reason})
 
     async def _up(self, stream: LinkStream) -> None:
         for message in self.kept.undecided():
             with suppress(LinkError):
                 await self._send_message_up(stream, message)
-        await super()._up(stream)
+        while True:
+            if self._unsent is None:
+                message = await self._receive()
+                if self._has_left(message):
+                    return
+                self._unsent = message
+            # An owner that is about to refuse the socket must not get a message that cannot be sent twice.
+            await self._is_taken.wait()
+            message, self._unsent = self._unsent, None
+            with suppress(LinkError):
+                await self._send_up(stream, message)
 
     async def _send_up(self, stream: LinkStream, message: Message) -> None:
         if message["type"] == "websocket.receive":
@@ -322,6 +381,8 @@ class _SocketRelay(_Relay):
             progress = read_struct(record, Progress)
             if not progress.is_open:
                 await self._deliver_held()
+                self._is_taken.set()
+                self._given_up = Close(COME_BACK, "restarting")
             self.kept.update(progress)
         elif not self.kept.is_open or not self.kept.hold(record):
             await self._deliver_held()
@@ -378,14 +439,20 @@ class _SocketRelay(_Relay):
     async def _owner_done(self, how: bytes) -> None:
         if how:
             close = close_of(how)
-            if close.code == COME_BACK and self._can_move():
-                self.is_moving = True
+            is_refused = close.code == TRY_LATER and not self._is_taken.is_set()
+            if (close.moves or is_refused) and self._can_move():
+                self._given_up, self.is_moving = close, True
                 return
             await self._deliver_held()
             await self._send({"type": "websocket.close", "code": close.code, "reason": close.reason})
 
     def _can_move(self) -> bool:
         return self._may_move and not self._left and self.kept.can_move
+
+    async def _not_opened(self, error: LinkError) -> None:
+        if isinstance(error, LinkBusy):
+            self._given_up = Close(TRY_LATER, "unable to serve the socket right now; connect again in a moment")
+        await self._owner_lost()
 
     async def _owner_lost(self) -> None:
         if self._is_refused:

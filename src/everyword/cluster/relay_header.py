@@ -13,7 +13,7 @@ from starlette.types import Scope
 from ..errors import BadLinkFrame
 from ..ids import Incarnation
 
-__all__ = ["FRAMES", "RELAYED", "RESPONSE", "RelayHeader", "header_of", "read_header", "scope_of"]
+__all__ = ["FRAMES", "MOVES", "RELAYED", "RESPONSE", "RelayHeader", "header_of", "read_header", "scope_of"]
 
 FRAMES: Final = "everyword.frames"
 """The ASGI extension that takes several frames in one message; `server/socket_transport.py` explains it."""
@@ -27,6 +27,12 @@ A socket that another owner has served before has `resume` and `cursor`: its cli
 
 RESPONSE: Final = "websocket.http.response"
 """The extension with which a socket is refused by an HTTP response."""
+
+MOVES: Final = "everyword.moves"
+"""The key of `websocket.close` with which an owner gives its agent up: the client stays, and the next owner serves it.
+
+A close without it is meant for the client, whatever its code: 1012 also ends the session of a principal.
+"""
 
 _PASSED_ON: Final = (RESPONSE, "tls")
 """Extensions of the edge's server that the relay carries. Others are not offered."""

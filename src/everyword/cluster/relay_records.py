@@ -84,6 +84,8 @@ class Close(msgspec.Struct, frozen=True, omit_defaults=True):
 
     code: int = 1000
     reason: str = ""
+    moves: bool = False
+    """The owner gave the agent up, and does not mean the client: see `relay_header.MOVES`."""
 
 
 class _Slice(Protocol):

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message
 
 from ..errors import BadLinkFrame, LinkError
 from ..ids import Incarnation
-from .relay_header import FRAMES, RELAYED, RelayHeader, read_header, scope_of, text_pairs
+from .relay_header import FRAMES, MOVES, RELAYED, RelayHeader, read_header, scope_of, text_pairs
 from .relay_records import (
     ACCEPT,
     BYTES,
@@ -217,7 +217,7 @@ class _RelayedSocket:
                 await stream.send(ACCEPT, msgspec.json.encode(accept))
             case "websocket.close":
                 self._has_closed = True
-                close = Close(message.get("code", 1000), message.get("reason") or "")
+                close = Close(message.get("code", 1000), message.get("reason") or "", message.get(MOVES, False))
                 stream.finish(msgspec.json.encode(close))  # needs no credit: a client that does not read is closed, too
             case "websocket.http.response.start":
                 start = Start(message["status"], text_pairs(message.get("headers", ())))

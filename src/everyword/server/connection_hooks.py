@@ -85,10 +85,13 @@ class ConnectionHooks:
         self._agent._admit(self.connection)
         self._run(lambda: self._agent.on_connect(self.connection, self.connection.request), "on_connect")
 
-    def left(self, code: int, reason: str) -> None:
-        """Tell the agent that it is gone, unless the agent is."""
+    def left(self, code: int, reason: str, *, is_moving: bool = False) -> None:
+        """Call `on_close`, unless the agent is destroyed.
+
+        A client that stays and is served by another node (`is_moving`) is not closed: `on_close` runs there later.
+        """
         self._agent._dismiss(self.connection)
-        if self._loaded.is_destroyed:
+        if self._loaded.is_destroyed or is_moving:
             return
         self._run(lambda: self._agent.on_close(self.connection, code, reason), "on_close")
 

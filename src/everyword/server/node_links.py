@@ -201,11 +201,11 @@ async def relay_client(
 
 
 def relayed_principal(scope: Scope) -> Principal | None:
-    """Return the principal of a client that another node has let in; None for one that came here itself."""
-    relayed = (scope.get("extensions") or {}).get(RELAYED)
-    if relayed is None:
+    """Return the principal of a client that another node has let in; None for a client that no node has identified."""
+    attached: bytes = ((scope.get("extensions") or {}).get(RELAYED) or {}).get("attached", b"")
+    if not attached:
         return None
-    let_in = _decode(relayed["attached"])
+    let_in = _decode(attached)
     found = Principal.of(let_in.identity)
     return found if let_in.expires is None else replace(found, expires_at=let_in.expires / 1000)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.types import Scope, Send
@@ -14,6 +14,9 @@ from ..cluster.relay_records import Progress
 from ..ids import Seq
 
 __all__ = ["SocketProgress", "SocketResume", "resumed_from"]
+
+MOST_RESUME: Final = 128 * 1024
+"""Bytes of a `SocketResume`. It has to fit into one record and into the header of the next relay, as base64."""
 
 
 class SocketResume(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,6 +66,11 @@ class SocketProgress:
         relayed = (scope.get("extensions") or {}).get(RELAYED) or {}
         return cls(scope, send, **callbacks) if "write_at" in relayed else None
 
+    @property
+    def can_move(self) -> bool:
+        """Whether the edge knows enough to take the client to another owner."""
+        return bool(self._left) and not self._is_busy()
+
     async def begin(self) -> None:
         """Say that frames follow which lead to the next place."""
         self._told = None
@@ -76,9 +84,15 @@ class SocketProgress:
             return
         resume = self._resume()
         left = msgspec.json.encode(resume) if resume is not None else b""
+        if len(left) > MOST_RESUME:
+            left = b""
         changed = left if left != self._left else None
         self._told, self._left = now, left
         await self._tell(Progress(cursor, self.taken, is_busy=is_busy or not left, resume=changed))
+
+    def end(self) -> None:
+        """Drop the callbacks: they refer to the socket, and both would wait for the garbage collector."""
+        del self._resume, self._is_busy
 
     async def _tell(self, progress: Progress) -> None:
         try:

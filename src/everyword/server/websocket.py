@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..agents import AIChatAgent
 from ..agents.connections import Connection
+from ..cluster.relay_header import MOVES
 from ..errors import (
     AgentGone,
     AgentStopped,
@@ -30,7 +31,7 @@ from ..errors import (
     public_text,
 )
 from ..ids import AgentId, split_agent_id
-from ..runtime.directory import Directory
+from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.outbox import ConnectionOutbox
 from ..runtime.random_ids import random_request_id
 from ..runtime.subscription import Subscription
@@ -54,6 +55,9 @@ from .transcript_arrival import TranscriptArrival
 
 __all__ = ["serve_socket"]
 
+NOT_CLOSED = 1006
+"""The code of a connection that was lost, or that the server ends."""
+
 log = logging.getLogger("everyword.server")
 
 _serials = itertools.count(1)
@@ -75,7 +79,8 @@ async def serve_socket(
     """
     await websocket.accept()
     owner = websocket.query_params.get("_pk") or random_request_id()
-    code, reason = 1000, ""
+    code, reason, moves = 1000, "", False
+    loaded: LoadedAgent | None = None
     resumed = resumed_from(websocket.scope)
     try:
         with presence.present(agent, owner):
@@ -95,12 +100,19 @@ async def serve_socket(
     except MailboxFull as exc:
         code, reason = TRY_LATER, public_text(exc, TRY_AGAIN)
     except (AgentStopped, LogError):
-        code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, TRY_AGAIN)
+        moves = _is_given_up(directory, loaded)
+        code, reason = (COME_BACK, "restarting") if moves else (TRY_LATER, TRY_AGAIN)
     except Exception:
         log.exception("a socket of %r failed", agent)
         code, reason = INTERNAL, "internal error"
     with suppress(RuntimeError, WebSocketDisconnect):  # the client may be gone already
-        await websocket.close(code, reason[:100])
+        await websocket.send({"type": "websocket.close", "code": code, "reason": reason[:100], MOVES: moves})
+
+
+def _is_given_up(directory: Directory, loaded: LoadedAgent | None) -> bool:
+    """Whether this process stops, has lost its lease, or gave the agent up: another process serves it next."""
+    has_lost_lease = directory.ownership is not None and not directory.ownership.nodes.is_valid
+    return directory.is_stopping or has_lost_lease or (loaded is not None and loaded.actor.is_halted)
 
 
 def _failure_of(task: asyncio.Task[None], done: Collection[asyncio.Future[Any]]) -> BaseException | None:
@@ -110,7 +122,7 @@ def _failure_of(task: asyncio.Task[None], done: Collection[asyncio.Future[Any]])
 def _close_code(reading: asyncio.Task[None]) -> tuple[int, str]:
     """Return the code and the reason with which the client closed the socket; 1006 if it did not."""
     exc = None if reading.cancelled() else reading.exception()
-    return (exc.code, exc.reason or "") if isinstance(exc, WebSocketDisconnect) else (1006, "")
+    return (exc.code, exc.reason or "") if isinstance(exc, WebSocketDisconnect) else (NOT_CLOSED, "")
 
 
 class _Socket:
@@ -175,7 +187,6 @@ class _Socket:
             has_protocol=self._has_protocol,
             progress=self._progress_of(transport, view, lambda: delivery.is_idle),
         )
-        self._context.check_lease()
         if self._resumed is None:
             await delivery.greet(self._greeting(view))
         if self._hooks is not None:
@@ -220,8 +231,12 @@ class _Socket:
             writing.cancel()
             await asyncio.wait([reading, writing])
             self._outbox.close()
+            code, reason = _close_code(reading)
+            is_moving = code == NOT_CLOSED and self._is_moving()
             if self._hooks is not None:
-                self._hooks.left(*_close_code(reading))
+                self._hooks.left(code, reason, is_moving=is_moving)
+            if self._progress is not None:
+                self._progress.end()
         failure = _failure_of(reading, done) or _failure_of(writing, done)
         if failure is not None:
             # Drop the references: the exception refers to this frame, and both would wait for the garbage collector.
@@ -231,6 +246,11 @@ class _Socket:
             finally:
                 del failure
         return self._closed.result() if self._closed.done() else (1000, "")
+
+    def _is_moving(self) -> bool:
+        """Whether the node with the client takes it to the next owner of the agent."""
+        context, can_move = self._context, self._progress is not None and self._progress.can_move
+        return can_move and _is_given_up(context.directory, context.loaded) and not context.loaded.is_destroyed
 
     def end(self) -> None:
         """Close the socket because its principal expired or was revoked; the stock client connects again."""
@@ -254,7 +274,6 @@ class _Socket:
                 frame = refusal_of(message, text, self._context.settings.max_frame) or parse(text)
                 if not self._is_chat and not isinstance(frame, SetState | CallMethod | BadCall):
                     frame = Other(text)  # frames of the chat are not for this agent: its `on_message` gets them
-                self._context.check_lease()  # the timer that drops the agents may run after this frame is read
                 await commands.received(frame)
             except (AgentStopped, MailboxFull, LogError):
                 raise
