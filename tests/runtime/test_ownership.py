@@ -49,7 +49,7 @@ class OnlyNode:
     async def claim(self, until: Millis, limit: int = 100) -> list[tuple[AgentId, Millis]]:
         return []
 
-    async def next_claim(self, after: Millis) -> Millis | None:
+    async def next_claim(self, after: Millis, until: Millis) -> Millis | None:
         return None
 
     async def locate(self, agent: AgentId) -> LiveNode | None:

@@ -102,8 +102,9 @@ class NodeMembership(Protocol):
         """
         ...
 
-    async def next_claim(self, after: Millis) -> Millis | None:
-        """Return the earliest wake time after this one of agents that no live node owns."""
+    async def next_claim(self, after: Millis, until: Millis) -> Millis | None:
+        """Return the earliest wake time of agents that no live node owns, if one is later than `after` and not later
+        than `until`."""
         ...
 
     async def locate(self, agent: AgentId) -> LiveNode | None:

@@ -124,8 +124,9 @@ class Ownership:
             for agent in {agent for agent, _ in found} - {agent for agent, _ in served}:
                 self.unloaded(agent)  # a node of another release may know its class
             return served, now if served else Millis(now + CLAIM_EVERY)
-        coming = await self.nodes.next_claim(now)
-        return [], Millis(now + CLAIM_EVERY if coming is None else min(coming, now + CLAIM_EVERY))
+        at_latest = Millis(now + CLAIM_EVERY)
+        coming = await self.nodes.next_claim(now, at_latest)
+        return [], at_latest if coming is None else coming
 
     # -- what the store tells ------------------------------------------------------------------------------------------
 

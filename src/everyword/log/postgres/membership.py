@@ -89,8 +89,8 @@ class Membership:
         claimed: list[tuple[AgentId, Millis]] = await self._opened()[0].submit("claim agents that are due", claim)
         return claimed
 
-    async def next_claim(self, after: Millis) -> Millis | None:
-        return await self._opened()[1].next_claim(after)
+    async def next_claim(self, after: Millis, until: Millis) -> Millis | None:
+        return await self._opened()[1].next_claim(after, until)
 
     async def locate(self, agent: AgentId) -> LiveNode | None:
         return await self._opened()[1].owner(root_id(agent))

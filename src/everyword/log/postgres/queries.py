@@ -79,9 +79,9 @@ class Queries:
         found = await self._fetch("due", "read the wake times", until, limit, node)
         return [(AgentId(row["id"]), Millis(row["at"])) for row in found]
 
-    async def next_claim(self, after: Millis) -> Millis | None:
+    async def next_claim(self, after: Millis, until: Millis) -> Millis | None:
         """Return the next wake time of agents that no live node owns."""
-        at = (await self._fetch("next_claim", "read the wake times", after))[0][0]
+        at = (await self._fetch("next_claim", "read the wake times", after, until))[0][0]
         return None if at is None else Millis(at)
 
     async def owner(self, root: AgentId) -> LiveNode | None:

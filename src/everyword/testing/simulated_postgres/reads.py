@@ -105,8 +105,8 @@ async def due(call: Call, until: int, limit: int, node: int) -> list[Row]:
 
 
 @statement("next_claim")
-async def next_claim(call: Call, after: int) -> list[Row]:
-    return rows("min", [[min((at for at, _ in _waking(call, None) if at > after), default=None)]])
+async def next_claim(call: Call, after: int, until: int) -> list[Row]:
+    return rows("min", [[min((at for at, _ in _waking(call, None) if after < at <= until), default=None)]])
 
 
 def node_rows(call: Call, nodes: Sequence[NodeRecord]) -> list[Row]:

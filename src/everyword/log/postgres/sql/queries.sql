@@ -76,8 +76,9 @@ select a.id, w.at from everyword.wake w join everyword.agent a on a.key = w.agen
   order by w.at, w.agent limit $2;
 
 -- name: next_claim
+-- Every node asks this every second: with an end, so that agents that wait for tomorrow are not looked at.
 select min(w.at) from everyword.wake w join everyword.agent a on a.key = w.agent join everyword.agent r on r.key = a.root
-  where w.at > $1 and (r.node is null or not everyword.is_live(r.node));
+  where w.at > $1 and w.at <= $2 and (r.node is null or not everyword.is_live(r.node));
 
 -- name: owner
 select n.id, n.name, n.url, n.version, n.state, everyword.ms(n.since),
