@@ -1,4 +1,4 @@
-"""Families that a node has and gives back."""
+"""Families that a node has and gives back; what other nodes see of its shutdown."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from everyword.ids import AgentId, Incarnation, Millis, root_id
+from everyword.ids import AgentId, Incarnation, Millis, RequestId, root_id
 from everyword.log.memory import MemoryLog
 from everyword.log.nodes import LiveNode, NodeListener
 from everyword.runtime import wake_scheduler
-from everyword.testing import ManualClock, ScriptedResponder
-from tests.runtime.facts import rounds
-from tests.runtime.kit import PATIENCE, running
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
+from everyword.runtime.directory import Directory, Settings
+from everyword.testing import Gate, ManualClock, ScriptedResponder
+from everyword.testing.simulated_postgres.connections import Wire, node_store
+from everyword.testing.simulated_postgres.server import SimulatedPostgres
+from tests.runtime.facts import eventually, rounds
+from tests.runtime.kit import AGENT, PATIENCE, running, user
 
 FAMILIES = [AgentId(f"chat/{number}") for number in range(100)]
 TOMORROW = Millis(10**15)
@@ -103,3 +107,57 @@ async def test_a_family_is_kept_while_an_agent_below_is_loaded() -> None:
         directory.unload_idle()
         await node.has_released.wait()
         assert node.released == [root]
+
+
+class LossyWire(Wire):
+    """Loses the next statement of one name before it reaches the database."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+        self.lost = asyncio.Event()
+
+    async def up(self, name: str) -> None:
+        if name == self._name and not self.lost.is_set():
+            self.lost.set()
+            raise OSError("the statement is lost")
+
+
+async def test_a_node_that_could_not_give_an_agent_back_still_wakes_it() -> None:
+    wire = LossyWire("release")
+    store = node_store(SimulatedPostgres(), wire)
+    other = AgentId(f"{AGENT}/sub/kid/x")
+    async with asyncio.timeout(PATIENCE), Directory(store, ScriptedResponder(["yes"])) as directory:
+        async with directory.attach(AGENT) as loaded:
+            directory.wakes.remember(other, Millis(directory.clock.now() + 60_000))
+
+        async def is_known() -> bool:
+            return directory.wakes.knows(AGENT)
+
+        loaded.actor.stop()
+        await wire.lost.wait()
+        await eventually(is_known)
+        assert store.nodes is not None
+        assert await store.nodes.locate(AGENT) is not None  # no other node wakes it
+
+
+async def test_other_nodes_see_that_a_node_is_stopping() -> None:
+    database, gate = SimulatedPostgres(), Gate()
+    store = node_store(database)
+    directory = Directory(store, ScriptedResponder([gate, "yes"]), settings=Settings(grace=PATIENCE))
+    async with asyncio.timeout(PATIENCE):
+        await directory.open()
+        assert store.nodes is not None
+        node = database.tables.nodes[store.nodes.incarnation]
+        turn = asyncio.create_task(AgentRuntime(directory, AGENT).run_turn([user("u1")], request=RequestId("r1")))
+        await gate.reached.wait()
+        closing = asyncio.create_task(directory.aclose())
+
+        async def is_draining() -> bool:
+            return node.state == "draining"
+
+        await eventually(is_draining)
+        gate.open()
+        assert (await turn).outcome.value == "completed"
+        await closing
+    assert node.state == "gone"

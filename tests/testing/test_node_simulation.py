@@ -65,9 +65,9 @@ BUGS: dict[Callable[[], AbstractContextManager[Any]], str] = {
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_a_seeded_bug_is_found_within_a_few_hundred_seeds(bug: Callable[[], AbstractContextManager[Any]]) -> None:
     check = BUGS[bug]
-    for seed in range(SEEDS):
+    for seed in range(3 * SEEDS):
         with bug():
             run = simulate(seed, nodes=True)
         if any(name == check for name, _ in run.problems):
             return
-    pytest.fail(f"{SEEDS} seeds did not find {bug.__name__}")
+    pytest.fail(f"{3 * SEEDS} seeds did not find {bug.__name__}")

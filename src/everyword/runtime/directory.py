@@ -135,7 +135,6 @@ class Directory:
         self.wakes = WakeScheduler(self)
         self._commit_loop = CommitLoop(store, on_append, lambda: self.fresh_context())  # noqa: PLW0108 - the test kit replaces it
         self._is_open = self._is_closing = False
-
         self.fresh_context: Callable[[], contextvars.Context] = contextvars.Context
         """Makes the context of tasks that belong to no caller; the test kit marks it to find the tasks of one app."""
 
@@ -254,6 +253,10 @@ class Directory:
     def _check_open(self, agent: AgentId) -> None:
         if self.is_closed or not self._is_open:
             raise AgentStopped(f"unable to load {agent!r}; the server is stopping. Reconnect in a moment.")
+        self.check_lease(agent)
+
+    def check_lease(self, agent: AgentId) -> None:
+        """Raise `AgentStopped` if this node has lost its lease."""
         if self.ownership is not None:
             self.ownership.check(agent)
 
@@ -483,6 +486,8 @@ class Directory:
             return
         self._is_closing = True
         self.begin_drain()
+        if self.ownership is not None:
+            _ = self.spawn(self.ownership.begin_drain(), "note that this node is stopping")
         await self.wakes.stop()
         await self._drain()
         await self._interrupt()

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
-from ..errors import AgentStopped, LogError
+from ..errors import AgentStopped, EverywordError, LogError
 from ..ids import AgentId, Incarnation, Millis, root_id
 from ..log.nodes import LiveNode, NodeMembership
 
@@ -101,11 +101,19 @@ class Ownership:
             self._to_release.clear()
             if not roots or not self.nodes.is_valid or self._directory.is_closed:
                 continue  # they go with the node's lease
-            self._directory.wakes.forget_families(roots)
+            forgotten = self._directory.wakes.forget_families(roots)
             try:
                 await self.nodes.release(sorted(roots))
             except LogError as exc:
-                log.warning("unable to give %d agents back: %s", len(roots), exc)  # they go with the node's lease
+                log.warning("unable to give %d agents back: %s", len(roots), exc)
+                self._directory.wakes.add(forgotten)  # no other node wakes what this one may still own
+
+    async def begin_drain(self) -> None:
+        """Note for the other nodes that this one is about to leave."""
+        try:
+            await self.nodes.begin_drain()
+        except EverywordError as exc:
+            log.warning("unable to note that this node is stopping: %s", exc)
 
     async def aclose(self) -> None:
         """Wait until everything was given back that is to be."""

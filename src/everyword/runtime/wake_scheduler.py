@@ -126,10 +126,12 @@ class WakeScheduler:
         """Tell whether a root agent or one below it is to be woken."""
         return any(root_id(agent) == root for agent in self._due)
 
-    def forget_families(self, roots: Collection[AgentId]) -> None:
-        """Do not wake these root agents and those below them. One pass for all: thousands may be given back at once."""
-        for agent in [agent for agent in self._due if root_id(agent) in roots]:
-            del self._due[agent]
+    def forget_families(self, roots: Collection[AgentId]) -> list[tuple[AgentId, Millis]]:
+        """Do not wake these root agents and those below them; return when they were to be woken.
+
+        One pass for all: thousands may be given back at once.
+        """
+        return [(agent, self._due.pop(agent)) for agent in list(self._due) if root_id(agent) in roots]
 
     def look_again(self) -> None:
         """Read the wake table at once."""

@@ -50,3 +50,7 @@ class SocketContext:
     @property
     def agent(self) -> AgentId:
         return self.loaded.actor.agent
+
+    def check_lease(self) -> None:
+        """Raise `AgentStopped` if this node may not answer for the agent any more."""
+        self.directory.check_lease(self.agent)

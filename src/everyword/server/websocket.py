@@ -101,7 +101,7 @@ async def serve_socket(
         code, reason = TRY_LATER, public_text(exc, TRY_AGAIN)
     except (AgentStopped, LogError):
         moves = _is_given_up(directory, loaded)
-        code, reason = (COME_BACK, "restarting") if moves else (TRY_LATER, TRY_AGAIN)
+        code, reason = (COME_BACK, "restarting") if directory.is_stopping else (TRY_LATER, TRY_AGAIN)
     except Exception:
         log.exception("a socket of %r failed", agent)
         code, reason = INTERNAL, "internal error"
@@ -187,6 +187,7 @@ class _Socket:
             has_protocol=self._has_protocol,
             progress=self._progress_of(transport, view, lambda: delivery.is_idle),
         )
+        self._context.check_lease()
         if self._resumed is None:
             await delivery.greet(self._greeting(view))
         if self._hooks is not None:
@@ -274,6 +275,7 @@ class _Socket:
                 frame = refusal_of(message, text, self._context.settings.max_frame) or parse(text)
                 if not self._is_chat and not isinstance(frame, SetState | CallMethod | BadCall):
                     frame = Other(text)  # frames of the chat are not for this agent: its `on_message` gets them
+                self._context.check_lease()  # the timer that drops the agents may run after this frame is read
                 await commands.received(frame)
             except (AgentStopped, MailboxFull, LogError):
                 raise

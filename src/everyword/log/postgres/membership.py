@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...ids import AgentId, Incarnation, Millis, root_id
 from ..nodes import LiveNode, NodeListener
-from .agent_leases import AgentLeases
+from .agent_leases import AgentLeases, OwnedRoot
 from .connection import Connector
 from .node_lease import NodeLease
 from .queries import Queries
@@ -31,6 +31,8 @@ class Membership:
     ) -> None:
         self._node, self._connector, self._leases, self._opened = node, connector, leases, opened
         self._listener: NodeListener | None = None
+        self._has_lost_claim = False
+        """True when an earlier claim may have taken agents that this node does not know of."""
 
     @property
     def incarnation(self) -> Incarnation:
@@ -75,15 +77,28 @@ class Membership:
     async def release(self, roots: Sequence[AgentId]) -> None:
         async def release(connection: Any, fence: Fence) -> None:
             # When it is this job's turn: everything that was appended before is committed.
-            owned = [found for root in roots if (found := self._leases.drop_family(root)) is not None]
-            values = [each.key for each in owned], [each.term for each in owned]
-            await connection.execute(self._connector.sql["release"], *fence, *values)
+            owned = self._leases.drop_families(set(roots))
+            values = [each.key for each in owned.values()], [each.term for each in owned.values()]
+            try:
+                await connection.execute(self._connector.sql["release"], *fence, *values)
+            except BaseException:
+                for root, found in owned.items():
+                    self._leases.put_root(root, found)  # it may be ours still
+                raise
 
         await self._opened()[0].submit("release agents", release)
 
     async def claim(self, until: Millis, limit: int = 100) -> list[tuple[AgentId, Millis]]:
         async def claim(connection: Any, fence: Fence) -> list[tuple[AgentId, Millis]]:
-            found = await connection.fetch(self._connector.sql["claim"], *fence, until, limit)
+            found: list[Any] = []
+            if self._has_lost_claim:
+                values = fence[0], self._leases.root_keys
+                found += await connection.fetch(self._connector.sql["wakes_of_unknown"], *values)
+            self._has_lost_claim = True  # until its answer is here
+            found += await connection.fetch(self._connector.sql["claim"], *fence, until, limit)
+            self._has_lost_claim = False
+            for row in found:
+                self._leases.put_root(root_id(AgentId(row["id"])), OwnedRoot(row["root"], row["term"]))
             return [(AgentId(row["id"]), Millis(row["at"])) for row in found]
 
         claimed: list[tuple[AgentId, Millis]] = await self._opened()[0].submit("claim agents that are due", claim)

@@ -114,8 +114,11 @@ class NodeLease:
 
     async def set_draining(self) -> None:
         """Let the others know that this node is about to leave."""
-        async with self._connector.connected() as connection:
-            await connection.execute(self._connector.sql["set_draining"], self.incarnation)
+        try:
+            async with asyncio.timeout(self._lease / 3), self._connector.connected() as connection:
+                await connection.execute(self._connector.sql["set_draining"], self.incarnation)
+        except DRIVER_ERRORS as exc:
+            raise refusal("note that this node is stopping", exc) from exc
 
     # -- the heartbeat -------------------------------------------------------------------------------------------
 

@@ -154,7 +154,7 @@ class PostgresLog:
         root = root_id(agent)
 
         async def take(connection: Any, fence: Fence) -> Activation:
-            values = (*fence, agent, root, recent, list(REPLAYED))
+            values = (*fence, agent, root, recent, list(REPLAYED), self._leases.is_root_known(root))
             found = await connection.fetchrow(self._connector.sql["activate"], *values)
             if found["key"] is None:
                 owner = found["owner"]
@@ -251,7 +251,7 @@ class PostgresLog:
         """Write a whole agent of another store; see `transfer_agent`."""
 
         async def put(connection: Any, fence: Fence) -> None:
-            self._leases.drop_family(root_id(given.agent))
+            self._leases.drop_families({root_id(given.agent)})
             await transfer_agent(self._connector, self._days, connection, fence, given)
 
         await self._writer.submit(f"copy {given.agent!r}", put)

@@ -138,13 +138,19 @@ ACTIVATION = (
 
 @statement("activate")
 async def activate(
-    call: Call, node: int, generation: int, agent: str, root: str, recent: int, replayed: Sequence[str]
+    call: Call,
+    node: int,
+    generation: int,
+    agent: str,
+    root: str,
+    recent: int,
+    replayed: Sequence[str],
+    is_known: bool,
 ) -> list[Row]:
     tables = call.tables
     with call.fence(node, generation):
         await call.work()
         above = tables.agent(root)
-        wakes: list[Row] = []
         if above is None or above.node != node:
             if above is None:
                 key = tables.new_key()
@@ -152,7 +158,8 @@ async def activate(
             elif not may_take(tables, above, node):
                 return rows(ACTIVATION, [[above.node, *([None] * 15)]])
             above.node, above.term = node, above.term + 1
-            wakes = wakes_of(tables, above.key)
+            is_known = False
+        wakes = [] if is_known else wakes_of(tables, above)
         own = tables.agent(agent) or tables.put_agent(AgentRecord(tables.new_key(), agent, above.key, 0))
         own.epoch += 1
         events = tables.events_of(own.key)
@@ -170,10 +177,10 @@ async def activate(
         return rows(ACTIVATION, [[*found, loaded, messages, kept, chunks, wakes]])
 
 
-def wakes_of(tables: Tables, root: int) -> list[Row]:
+def wakes_of(tables: Tables, root: AgentRecord) -> list[Row]:
     """Return the wake times of a family."""
-    family = [(each.id, tables.wakes[each.key]) for each in tables.family(root) if each.key in tables.wakes]
-    return rows("id at", sorted(family, key=lambda pair: pair[1]))
+    family = [(each.id, tables.wakes[each.key]) for each in tables.family(root.key) if each.key in tables.wakes]
+    return rows("id at root term", [[*pair, root.key, root.term] for pair in sorted(family, key=lambda pair: pair[1])])
 
 
 @statement("release")
@@ -199,8 +206,14 @@ async def claim(call: Call, node: int, generation: int, until: int, limit: int) 
         for root in taken:
             above = tables.agents[root]
             above.node, above.term = node, above.term + 1
-            found += wakes_of(tables, root)
+            found += wakes_of(tables, above)
         return found
+
+
+@statement("wakes_of_unknown")
+async def wakes_of_unknown(call: Call, node: int, known: Sequence[int]) -> list[Row]:
+    roots = [each for each in call.tables.agents.values() if each.node == node and each.key not in known]
+    return [row for root in roots for row in wakes_of(call.tables, root)]
 
 
 def _is_free(tables: Tables, root: int, node: int) -> bool:

@@ -14,13 +14,18 @@ select everyword.replace_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $1
 select key from everyword.agent where id = $1;
 
 -- name: activate
-select * from everyword.activate_1($1, $2, $3, $4, $5, $6);
+select * from everyword.activate_1($1, $2, $3, $4, $5, $6, $7);
 
 -- name: release
 select everyword.release_1($1, $2, $3, $4);
 
 -- name: claim
 select * from everyword.claim_1($1, $2, $3, $4);
+
+-- name: wakes_of_unknown
+-- What this node owns without knowing it: the answer to a claim was lost.
+select a.id, w.at, r.key as root, r.term from everyword.agent r join everyword.agent a on a.root = r.key
+  join everyword.wake w on w.agent = a.key where r.node = $1 and r.key <> all ($2) order by w.at;
 
 -- name: destroy
 select everyword.destroy_1($1, $2, $3, $4, $5);

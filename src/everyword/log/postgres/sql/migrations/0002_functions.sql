@@ -104,8 +104,9 @@ $$;
 
 -- Take an agent and load it. The statements after the taking have a snapshot of their own: they see everything that
 -- the owner before has written.
+-- `p_is_known`: the node knows already that it owns the root. Otherwise it also gets the wake times of the whole family.
 create function everyword.activate_1(
-  p_node bigint, p_generation int, p_agent text, p_root text, p_recent int, p_replayed text[],
+  p_node bigint, p_generation int, p_agent text, p_root text, p_recent int, p_replayed text[], p_is_known bool,
   out owner bigint, out key bigint, out root bigint, out term bigint, out epoch bigint, out head bigint,
   out last_at bigint,
   out generation bigint, out leaf bigint, out last_turn bigint, out last_node bigint,
@@ -127,6 +128,9 @@ begin
       select t.node into activate_1.owner from everyword.agent t where t.id = p_root;
       return;
     end if;
+    p_is_known := false;
+  end if;
+  if not p_is_known then
     activate_1.wakes := array(select row(f.id, w.at)::everyword.wake_row_1 from everyword.wake w
       join everyword.agent f on f.key = w.agent where f.root = r.key);
   end if;
@@ -175,7 +179,7 @@ end $$;
 
 -- Take roots of no live node that have an agent that is due. Return the wake times of all agents below them.
 create function everyword.claim_1(p_node bigint, p_generation int, p_until bigint, p_limit int)
-returns table (id text, at bigint) language plpgsql as $$
+returns table (id text, at bigint, root bigint, term bigint) language plpgsql as $$
 #variable_conflict use_column
 begin
   perform everyword.check_fence_1(p_node, p_generation);
@@ -191,9 +195,10 @@ begin
       select r.key from everyword.agent r where r.key in (select key from due)
         and (r.node is null or not everyword.is_live(r.node)) for update skip locked
     ), taken as (
-      update everyword.agent r set node = p_node, term = r.term + 1 from free where r.key = free.key returning r.key
+      update everyword.agent r set node = p_node, term = r.term + 1 from free where r.key = free.key
+        returning r.key, r.term
     )
-    select a.id, w.at from taken join everyword.agent a on a.root = taken.key
+    select a.id, w.at, taken.key, taken.term from taken join everyword.agent a on a.root = taken.key
       join everyword.wake w on w.agent = a.key order by w.at;
 end $$;
 
