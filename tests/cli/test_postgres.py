@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -20,7 +21,7 @@ from everyword.ids import AgentId, Millis
 from everyword.log.postgres.store import PostgresLog
 from everyword.runtime.clock import SystemClock
 from tests.cli.kit import Paper, speaker
-from tests.postgres.server import Postgres
+from tests.postgres.server import OwnPostgres, Postgres
 from tests.server.kit import chat
 
 Captured = pytest.CaptureFixture[str]
@@ -250,6 +251,39 @@ async def test_a_conversation_is_followed_while_it_grows(postgres_url: str) -> N
         following.cancel()
         await asyncio.wait([following])
         assert following.cancelled()
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_a_conversation_is_followed_across_a_restart_of_postgresql(own_postgres: OwnPostgres, mode: Any) -> None:
+    async with chat(speaker(), store=own_postgres.url) as app:
+        await app.get(next(iter(app.classes.values())), "ann").save_messages("hello")
+    out, err = Paper(), Paper()
+    chosen = make_parser().parse_args(["tail", "chat/ann", "--db", own_postgres.url])
+    following = asyncio.create_task(tail(Output(out=out, err=err), chosen))
+    await out.until("Hello, you there")
+    await own_postgres.stop(mode)
+    await err.until("unable to (read|reach) .*Going on from here when it can be read again")
+    await own_postgres.start()
+    async with chat(speaker(), store=own_postgres.url) as app:
+        await app.get(next(iter(app.classes.values())), "ann").save_messages("and again")
+    await out.until("and again(?s:.*)Hello, you there")
+    assert not following.done()
+    following.cancel()
+    await asyncio.wait([following])
+    assert out.getvalue().count("and again") == out.getvalue().count("hello") == 1
+    assert err.getvalue().count("\n") == 1
+
+
+async def test_a_reader_whose_schema_is_dropped_ends(postgres_url: str) -> None:
+    async with chat(speaker(), store=postgres_url) as app:
+        await app.get(next(iter(app.classes.values())), "ann").save_messages("hello")
+    out = Paper()
+    chosen = make_parser().parse_args(["tail", "chat/ann", "--db", postgres_url])
+    following = asyncio.create_task(tail(Output(out=out), chosen))
+    await out.until("Hello, you there")
+    await execute(postgres_url, "drop schema {} cascade")
+    with pytest.raises(LogUnavailable, match="does not exist"):
+        await following
 
 
 async def test_a_reader_cannot_write(both: tuple[str, str]) -> None:

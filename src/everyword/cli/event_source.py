@@ -15,7 +15,7 @@ from ..client.backoff import Backoff
 from ..codec.compact import replay_from_fold
 from ..core.state import State
 from ..core.tree import Node, Tree
-from ..errors import BadMessage, LogCorrupt, TurnedAway, Unreachable, UsageError
+from ..errors import BadMessage, LogCorrupt, LogUnavailable, TurnedAway, Unreachable, UsageError
 from ..events import Event, decode_event
 from ..extras import missing
 from ..ids import AgentId, Millis, NodeId, Seq, TurnId
@@ -27,7 +27,16 @@ from .log_reader import LogReader
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["CaughtUp", "CurrentState", "LogUpdates", "SourceEvent", "events_url", "follow_log", "follow_url"]
+__all__ = [
+    "CaughtUp",
+    "ConnectionLost",
+    "CurrentState",
+    "LogUpdates",
+    "SourceEvent",
+    "events_url",
+    "follow_log",
+    "follow_url",
+]
 
 TRIES = 5
 """Attempts before a server counts as unreachable; after a first success, it is retried forever."""
@@ -57,19 +66,39 @@ class CaughtUp:
     """The reader has received everything that was committed when it started."""
 
 
-LogUpdates = AsyncGenerator[CurrentState | SourceEvent | CaughtUp, None]
+@dataclass(frozen=True, slots=True)
+class ConnectionLost:
+    """The store cannot be reached; told once, then the reader tries again and goes on from its cursor."""
+
+    why: str
+
+
+LogUpdates = AsyncGenerator[CurrentState | SourceEvent | CaughtUp | ConnectionLost, None]
 
 
 async def follow_log(store: LogReader, agent: AgentId, after: Seq | None) -> LogUpdates:
-    """Yield the agent's current messages, unless there is a cursor, then every committed event, forever."""
-    cursor, is_behind = after, True
+    """Yield the agent's current messages, unless there is a cursor, then every committed event, forever.
+
+    A store that can be reached again later is read from the cursor then.
+    """
+    cursor, is_behind, failures = after, True, 0
     if cursor is None:
         loaded = await store.load(agent)
         state, _ = restore_loaded(loaded)
         cursor = loaded.head
         yield _here(state)
     while True:
-        page = await store.read(agent, cursor)
+        try:
+            page = await store.read(agent, cursor)
+        except LogUnavailable as exc:
+            if not store.is_connection_lost(exc):
+                raise
+            failures += 1
+            if failures == 1:
+                yield ConnectionLost(str(exc))
+            await asyncio.sleep(Backoff().delay(failures, lambda: 0.5) / 1000)
+            continue
+        failures = 0
         for stored in page:
             try:
                 event = decode_event(stored.body)

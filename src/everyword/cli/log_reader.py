@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from ..errors import LogError
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import Activation, Stored
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
@@ -59,6 +60,10 @@ class LogReader(Protocol):
     """What the store is, for sentences: file or database."""
     poll_seconds: float
     """Time between two looks of a command that follows the log."""
+
+    def is_connection_lost(self, exc: LogError) -> bool:
+        """Return True if a read failed because the store cannot be reached at the moment: try again later."""
+        ...
 
     async def is_served(self) -> bool:
         """Return True while a server runs the agents of the store."""

@@ -24,6 +24,10 @@ __all__ = ["OwningNode", "PostgresReader", "read_database"]
 
 SQL = parse_statements((files(__package__) / "postgres_queries.sql").read_text(encoding="utf-8"))
 
+LOST: Final = ("08", "57P", "53300")
+"""Beginnings of the database's codes for lost connections, for a server that stops or starts, and for one without a
+connection left."""
+
 LONGEST: Final = 600.0
 """Seconds that a statement may take: `everyword doctor` counts the events of the whole database in one."""
 
@@ -80,6 +84,11 @@ class PostgresReader:
 
     async def aclose(self) -> None:
         await self._queries.aclose()
+
+    def is_connection_lost(self, exc: LogError) -> bool:
+        cause = exc.__cause__
+        code = getattr(cause, "sqlstate", None)
+        return isinstance(cause, DRIVER_ERRORS) and (code is None or code.startswith(LOST))
 
     async def is_served(self) -> bool:
         return any(node.url and node.remaining > 0 for node in await self.nodes())

@@ -138,6 +138,9 @@ class ReadOnlyLog:
         if self._readers is not None:
             self._readers.close()
 
+    def is_connection_lost(self, exc: LogError) -> bool:
+        return False  # a file that cannot be read is damaged or gone
+
     async def is_served(self) -> bool:
         return holder_of(self.path) is not None
 

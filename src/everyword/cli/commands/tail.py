@@ -14,7 +14,7 @@ from ...events import AttemptStarted, Chunk, Outcome, TurnAccepted, TurnEnded, e
 from ...ids import Seq, TurnId
 from ..arguments import add_agent, add_store, parse_count
 from ..event_printer import EventPrinter
-from ..event_source import CaughtUp, CurrentState, LogUpdates, SourceEvent, follow_log, follow_url
+from ..event_source import CaughtUp, ConnectionLost, CurrentState, LogUpdates, SourceEvent, follow_log, follow_url
 from ..output import Output
 from ..store_access import find_agent, reading
 from ..text import iso
@@ -22,8 +22,9 @@ from ..text import iso
 __all__ = ["HELP", "add_arguments", "run", "tail"]
 
 HELP = """\
-Follow a conversation live: text as it grows, tool calls as they run, how turns end. Reads the database file while a
-server is running, or a server by its URL. Ctrl+C quits. --json writes the events themselves, one per line.
+Follow a conversation live: text as it grows, tool calls as they run, how turns end. Reads the database while a server
+is running, or a server by its URL. Ctrl+C quits. --json writes the events themselves, one per line. When a PostgreSQL
+database or a server cannot be reached for a while, the command goes on from the last event that it has printed.
 
 examples:
   everyword tail chat/ann
@@ -82,6 +83,8 @@ async def _follow(output: Output, chosen: argparse.Namespace, news: LogUpdates) 
                     shown.happened(each)
                 case CaughtUp():
                     is_behind = False
+                case ConnectionLost():
+                    output.note(f"{each.why}. Going on from here when it can be read again")
                 case _:
                     assert_never(each)
             if chosen.until_idle and not is_behind and not shown.open:
