@@ -13,9 +13,12 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 
 from everyword.agents import AIChatAgent
+from everyword.ids import AgentId
+from everyword.log.postgres.store import PostgresLog
 from everyword.testing import Gate
 from tests.server.kit import PATIENCE, ask, chat, question, scripted
 
@@ -135,6 +138,29 @@ def damage(path: Path, *statements: str) -> None:
         for statement in statements:
             connection.execute(statement)
         connection.commit()
+
+
+async def execute(url: str, *statements: str) -> None:
+    """Do to a database what no program of ours does. `{}` stands for its schema."""
+    server, _, schema = url.rpartition("&schema=")
+    connection = await asyncpg.connect(server)
+    try:
+        for statement in statements:
+            await connection.execute(statement.replace("{}", schema))
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def owned(url: str, agent: str) -> AsyncIterator[None]:
+    """Let the node `web-1` own an agent while the block runs."""
+    node = PostgresLog(url, name="web-1", link_url="10.0.0.1:4000")
+    await node.open()
+    try:
+        await node.activate(AgentId(agent))
+        yield
+    finally:
+        await node.aclose()
 
 
 class Paper(io.StringIO):

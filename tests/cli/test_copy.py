@@ -9,17 +9,16 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from everyword import Agent, AIChatAgent, Everyword
 from everyword.cli import main
-from everyword.ids import AgentId, Millis
+from everyword.ids import Millis
 from everyword.log.postgres import agent_transfer
 from everyword.log.postgres.store import PostgresLog
 from everyword.log.sqlite.lock import FileLock
 from everyword.runtime.clock import SystemClock
-from tests.cli.kit import Tty, speaker
+from tests.cli.kit import Tty, execute, owned, speaker
 from tests.loaded_agents import loaded_agent
 from tests.server.kit import chat
 
@@ -33,17 +32,6 @@ def say(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
     code = main(list(arguments))
     said = capsys.readouterr()
     return code, said.out, said.err
-
-
-async def execute(url: str, *statements: str) -> None:
-    """Do to a database what no program of ours does. `{}` stands for its schema."""
-    server, _, schema = url.rpartition("&schema=")
-    connection = await asyncpg.connect(server)
-    try:
-        for statement in statements:
-            await connection.execute(statement.replace("{}", schema))
-    finally:
-        await connection.close()
 
 
 def exports(capsys: Captured, db: str, *agents: str) -> list[str]:
@@ -263,13 +251,8 @@ def test_a_file_that_a_server_uses_is_not_copied(stored: Path, postgres_url: str
 
 def test_an_agent_that_another_node_owns_is_named(stored: Path, postgres_url: str, capsys: Captured) -> None:
     async def beside_a_node() -> tuple[int, str, str]:
-        node = PostgresLog(postgres_url, name="web-1", link_url="10.0.0.1:4000")
-        await node.open()
-        try:
-            await node.activate(AgentId("chat/ann"))
+        async with owned(postgres_url, "chat/ann"):
             return await asyncio.to_thread(say, capsys, "copy", str(stored), postgres_url)
-        finally:
-            await node.aclose()
 
     code, _, err = asyncio.run(beside_a_node())
     assert code == 3

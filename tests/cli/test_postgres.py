@@ -17,10 +17,9 @@ from everyword.cli.output import Output
 from everyword.cli.parser import make_parser
 from everyword.cli.postgres_reader import PostgresReader
 from everyword.errors import LogUnavailable
-from everyword.ids import AgentId, Millis
-from everyword.log.postgres.store import PostgresLog
+from everyword.ids import Millis
 from everyword.runtime.clock import SystemClock
-from tests.cli.kit import Paper, speaker
+from tests.cli.kit import Paper, execute, owned, speaker
 from tests.postgres.server import OwnPostgres, Postgres
 from tests.server.kit import chat
 
@@ -83,17 +82,6 @@ def test_a_command_prints_the_same_for_a_file_and_a_database(
     of_file, of_database = (say(capsys, *arguments, "--db", db) for db in both)
     assert of_database[:2] == of_file[:2]
     assert of_file[1]
-
-
-async def execute(url: str, *statements: str) -> None:
-    """Do to a database what no program of ours does. `{}` stands for its schema."""
-    server, _, schema = url.rpartition("&schema=")
-    connection = await asyncpg.connect(server)
-    try:
-        for statement in statements:
-            await connection.execute(statement.replace("{}", schema))
-    finally:
-        await connection.close()
 
 
 async def owner(url: str, agent: str) -> int | None:
@@ -215,18 +203,31 @@ def test_an_agent_of_another_node_is_left_alone(
     arguments: tuple[str, ...], task: str | None, both: tuple[str, str], capsys: Captured
 ) -> None:
     async def beside_a_node() -> tuple[int, str, str]:
-        node = PostgresLog(both[1], name="web-1", link_url="10.0.0.1:4000")
-        await node.open()
-        try:
-            await node.activate(AgentId("chat/ann"))
+        async with owned(both[1], "chat/ann"):
             return await asyncio.to_thread(say, capsys, *arguments, "--db", both[1])
-        finally:
-            await node.aclose()
 
     code, out, err = asyncio.run(beside_a_node())
     sentence = f"unable to {task} 'chat/ann'; node 'web-1' at 10.0.0.1:4000 owns it. Try again when"
     assert code == {"destroy": 3, "rebuild": 1, None: 0}[task]
     assert (sentence in out + err) is (task is not None)
+
+
+@pytest.mark.parametrize("arguments", [("fork", "ann", "new"), ("import", "chat-ann.everyword", "--as", "chat/new")])
+def test_a_new_agent_that_another_node_has_open_is_not_written(
+    arguments: tuple[str, ...], both: tuple[str, str], capsys: Captured
+) -> None:
+    async def beside_a_node() -> tuple[int, str, str]:
+        async with owned(both[1], "chat/new"):
+            return await asyncio.to_thread(say, capsys, *arguments, "--db", both[1])
+
+    code, _, err = asyncio.run(beside_a_node())
+    task = "fork into" if arguments[0] == "fork" else "import"
+    assert code == 3
+    assert err == (
+        f"everyword: unable to {task} 'chat/new'; node 'web-1' at 10.0.0.1:4000 owns it. Try again when the agent has "
+        "been idle there for a minute, or stop that node\n"
+    )
+    assert say(capsys, *arguments, "--db", both[1])[0] == 0
 
 
 def test_a_server_on_another_node_makes_agents_served(both: tuple[str, str], capsys: Captured) -> None:

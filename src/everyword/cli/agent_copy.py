@@ -75,8 +75,13 @@ async def read_log(store: LogReader | AdminStore, agent: AgentId) -> list[Stored
     return found
 
 
-async def write_agent(store: AdminStore, agent: AgentId, events: Sequence[Copied]) -> int:
+async def write_agent(
+    store: AdminStore, agent: AgentId, events: Sequence[Copied], doing: str = "write", database: bytes | None = None
+) -> int:
     """Write a log and the tables derived from it; return the number of events that were missing.
+
+    `doing` names the task in errors: `import`. `database` is the agent's own SQL database. It is written before the
+    first event, so an agent that has events has its database, too, and may have changed it since.
 
     Events are numbered again from 1: a log has gaps where retention was, and nothing refers to a seq. If the agent has
     a log that these events begin with, the rest is added: a copy that was cut short is finished by making it again.
@@ -90,15 +95,20 @@ async def write_agent(store: AdminStore, agent: AgentId, events: Sequence[Copied
     ours = [(each.at, without_detail(each.body)) for each in there]
     is_same = ours == [(at, without_detail(body)) for at, _, body in events[:had]]
     if had > len(events) or not is_same:
-        raise UsageError(f"unable to write {agent!r}; another agent has this name. Choose another name: --as kind/name")
+        raise UsageError(
+            f"unable to {doing} {agent!r}; another agent has this name. Choose another name: --as kind/name"
+        )
     if had == len(events):
         return 0
-    async with leased(store, agent, "write") as activation:
+    async with leased(store, agent, doing) as activation:
         if activation.head != had:
             raise UsageError(
                 f"unable to complete {agent!r}; retention has deleted some of its events. "
                 "Choose another name: --as kind/name"
             )
+        if database is not None and not had:
+            assert store.databases is not None
+            await store.databases.restore(agent, database)
         state = fold_events(events[:had], agent)
         waiting: list[Batch] = []
         for batch in _batches(state, agent, activation.epoch, events, had):

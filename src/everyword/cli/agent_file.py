@@ -1,9 +1,11 @@
 """The file format of `everyword export`: one agent, with its sub-agents, as lines of JSON.
 
 The first line is a header, then come agents, the one asked for first and its sub-agents behind it, each as a line that
-names it and a line for each of its events. The last line has their number and a digest of all that stands before it.
-The file is compressed when its name ends in `.gz`. Unknown fields are passed over, so that later versions may add some;
-a later `version` means that they must not be.
+names it and a line for each of its events. The agent's own SQL database follows its events, in lines of at most
+`DATABASE_PART` bytes each, in base 64. The last line has the number of agents and events and a digest of all that
+stands before it. The file is compressed when its name ends in `.gz`. Unknown fields are passed over, so that later
+versions may add some; a later `version` means that they must not be. A file without databases has version 1, which
+releases before databases were exported read, too.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ import hashlib
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, cast
 
 import msgspec
@@ -27,21 +30,26 @@ from ..events import decode_event
 from ..ids import AgentId, Millis
 from ..log.base import Stored
 from .agent_copy import Copied, fold_events
+from .database_image import check_image
 
 __all__ = ["FORMAT", "VERSION", "Packed", "pack", "unpack"]
 
 FORMAT = "everyword.agent"
 FORMER_FORMAT = "holdfast.agent"
 """The format name in files written while the package was called holdfast."""
-VERSION = 1
+VERSION = 2
+WITHOUT_DATABASES = 1
+
+DATABASE_PART = 512 * 1024
 
 _encode = msgspec.json.encode
 
 
 class _Line(msgspec.Struct):
-    """A line between the first and the last: an agent, or an event of the agent before it."""
+    """A line between the first and the last: an agent, an event of the agent before it, or a part of its database."""
 
     agent: AgentId | None = None
+    database: bytes | None = None
     events: int = 0
     at: Millis = Millis(0)
     event: msgspec.Raw = msgspec.Raw(b"")
@@ -52,9 +60,10 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 
 @dataclass(slots=True)
 class Packed:
-    """The content of a file: agents with their events; the exported agent is the first."""
+    """The content of a file: agents with their events and databases; the exported agent is the first."""
 
     agents: dict[AgentId, list[Copied]] = field(default_factory=dict)
+    databases: dict[AgentId, bytes] = field(default_factory=dict)
     exported_at: str = ""
 
 
@@ -70,10 +79,15 @@ class _Summing:
         self._out.write(text)
 
 
-def pack(out: IO[bytes], agents: Sequence[tuple[AgentId, Sequence[Stored]]], exported_at: str) -> int:
-    """Write the agents; return the number of events."""
-    summing = _Summing(out)
-    summing.line({"format": FORMAT, "version": VERSION, "everyword": __version__, "exportedAt": exported_at})
+def pack(
+    out: IO[bytes],
+    agents: Sequence[tuple[AgentId, Sequence[Stored]]],
+    exported_at: str,
+    databases: Mapping[AgentId, bytes] = MappingProxyType({}),
+) -> int:
+    """Write the agents, with their own SQL databases; return the number of events."""
+    summing, version = _Summing(out), VERSION if databases else WITHOUT_DATABASES
+    summing.line({"format": FORMAT, "version": version, "everyword": __version__, "exportedAt": exported_at})
     events = 0
     for agent, log in agents:
         summing.line({"agent": agent, "events": len(log)})
@@ -82,6 +96,9 @@ def pack(out: IO[bytes], agents: Sequence[tuple[AgentId, Sequence[Stored]]], exp
             body = stored.body.replace(b"\n", b" ")
             summing.line({"seq": stored.seq, "at": stored.at, "event": msgspec.Raw(body)})
         events += len(log)
+        image = databases.get(agent, b"")
+        for start in range(0, len(image), DATABASE_PART):
+            summing.line({"database": image[start : start + DATABASE_PART]})
     out.write(_encode({"agents": len(agents), "events": events, "sha256": summing.digest.hexdigest()}) + b"\n")
     return events
 
@@ -141,6 +158,10 @@ def unpack(path: str) -> Packed:
     _read_agents(path, lines, packed)
     for agent, events in packed.agents.items():
         fold_events(events, f"{path!r} ({agent})")
+    for agent, image in packed.databases.items():
+        wrong = check_image(image)
+        if wrong is not None:
+            raise BadInput(f"unable to import {path!r}; the SQL database of {agent!r} cannot be used: {wrong}")
     return packed
 
 
@@ -181,6 +202,7 @@ def _check_sum(path: str, lines: Sequence[bytes]) -> None:
 
 def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
     events: list[Copied] = []
+    images: dict[AgentId, list[bytes]] = {}
     expected = 0
     for number, line in enumerate(lines[1:-1], 2):
         try:
@@ -189,6 +211,8 @@ def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
                 _check_count(path, expected, events)
                 events, expected = [], told.events
                 packed.agents[told.agent] = events
+            elif told.database is not None and packed.agents:
+                images.setdefault(next(reversed(packed.agents)), []).append(told.database)
             else:
                 body = bytes(told.event)
                 events.append(Copied(told.at, decode_event(body), body))
@@ -197,6 +221,7 @@ def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
                 f"unable to import {path!r}; line {number} is not an event of this everyword version ({exc})"
             ) from exc
     _check_count(path, expected, events)
+    packed.databases = {agent: b"".join(parts) for agent, parts in images.items()}
     if not packed.agents:
         raise BadInput(f"unable to import {path!r}; it contains no agent")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -76,10 +76,12 @@ class ConnectionLost:
 LogUpdates = AsyncGenerator[CurrentState | SourceEvent | CaughtUp | ConnectionLost, None]
 
 
-async def follow_log(store: LogReader, agent: AgentId, after: Seq | None) -> LogUpdates:
+async def follow_log(
+    store: LogReader, agent: AgentId, after: Seq | None, *, is_lost: Callable[[LogUnavailable], bool] = lambda _: False
+) -> LogUpdates:
     """Yield the agent's current messages, unless there is a cursor, then every committed event, forever.
 
-    A store that can be reached again later is read from the cursor then.
+    If `is_lost` says of an error that the store may be reached again later, it is read from the cursor then.
     """
     cursor, is_behind, failures = after, True, 0
     if cursor is None:
@@ -91,7 +93,7 @@ async def follow_log(store: LogReader, agent: AgentId, after: Seq | None) -> Log
         try:
             page = await store.read(agent, cursor)
         except LogUnavailable as exc:
-            if not store.is_connection_lost(exc):
+            if not is_lost(exc):
                 raise
             failures += 1
             if failures == 1:

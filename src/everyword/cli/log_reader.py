@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from ..errors import LogError
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import Activation, Stored
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
@@ -61,10 +60,6 @@ class LogReader(Protocol):
     poll_seconds: float
     """Time between two looks of a command that follows the log."""
 
-    def is_connection_lost(self, exc: LogError) -> bool:
-        """Return True if a read failed because the store cannot be reached at the moment: try again later."""
-        ...
-
     async def is_served(self) -> bool:
         """Return True while a server runs the agents of the store."""
         ...
@@ -93,6 +88,10 @@ class LogReader(Protocol):
 
     async def head(self, agent: AgentId) -> Seq:
         """Return the last seq of the agent's log, 0 without one."""
+        ...
+
+    async def database(self, agent: AgentId) -> bytes | None:
+        """Return the agent's own SQL database as the content of a SQLite file; None if it has none."""
         ...
 
     async def summaries(self) -> list[AgentSummary]:

@@ -33,9 +33,6 @@ order by a.key;
 select greatest(a.head, (select max(e.seq) from everyword.event e where e.agent = a.key)) from everyword.agent a
   where a.id = $1;
 
--- name: agent_row
-select generation, leaf, last_turn, last_node from everyword.agent where id = $1;
-
 -- name: agent_record
 -- What only the database itself knows of an agent: its epoch, its wake-up time, and how many states are gone.
 select a.epoch, w.at, coalesce(p.states, 0) from everyword.agent a

@@ -9,18 +9,19 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from ..errors import LogError, UsageError
-from ..ids import AgentId, Epoch, Incarnation, Millis, RequestId, Seq, TurnId
-from ..log.base import REPLAYED, Activation, Stored
+from ..ids import AgentId, Epoch, Incarnation, Millis, Seq
+from ..log.base import REPLAYED, Activation
 from ..log.postgres.address import DatabaseAddress
 from ..log.postgres.connection import DRIVER_ERRORS, NOT_ALLOWED, Connector, refusal
+from ..log.postgres.log_reads import LogReads
 from ..log.postgres.queries import Queries
 from ..log.postgres.row_codec import agent_row, kept_rows, message_rows, stored_events, turn_rows
 from ..log.postgres.schema import VERSION, read_version
 from ..log.sql_files import parse_statements
-from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
+from ..rows import AgentRow
 from .log_reader import AgentRecord, AgentSummary, Prunable
 
-__all__ = ["OwningNode", "PostgresReader", "read_database"]
+__all__ = ["OwningNode", "PostgresReader", "is_connection_lost"]
 
 SQL = parse_statements((files(__package__) / "postgres_queries.sql").read_text(encoding="utf-8"))
 
@@ -47,7 +48,7 @@ class OwningNode(NamedTuple):
     open_turns: int
 
 
-class PostgresReader:
+class PostgresReader(LogReads):
     """The `LogReader` of a database."""
 
     noun = "database"
@@ -58,7 +59,7 @@ class PostgresReader:
         self._shown = address.shown_with_schema
         self._connector = Connector(address, lease=3 * LONGEST, flushes=True)
         self._connection = _ReadOnlyConnection(self._connector)
-        self._queries = Queries(self._connector, self._connection)
+        self._reads = Queries(self._connector, self._connection)
         self._sql = {name: self._connector.in_schema(text) for name, text in SQL.items()}
 
     async def open(self, *, may_be_older: bool = False) -> None:
@@ -82,13 +83,12 @@ class PostgresReader:
                 "Start a server of this version once, or run `everyword rebuild`"
             )
 
-    async def aclose(self) -> None:
-        await self._queries.aclose()
+    @property
+    def _queries(self) -> Queries:
+        return self._reads
 
-    def is_connection_lost(self, exc: LogError) -> bool:
-        cause = exc.__cause__
-        code = getattr(cause, "sqlstate", None)
-        return isinstance(cause, DRIVER_ERRORS) and (code is None or code.startswith(LOST))
+    async def aclose(self) -> None:
+        await self._reads.aclose()
 
     async def is_served(self) -> bool:
         return any(node.url and node.remaining > 0 for node in await self.nodes())
@@ -97,32 +97,8 @@ class PostgresReader:
         """Return the nodes that live, commands that write among them: those have no `url`."""
         return [OwningNode._make(row) for row in await self._fetch("nodes", "list the nodes")]
 
-    # -- methods of LogStore -------------------------------------------------------------------------------------------
-
-    async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
-        return await self._queries.read(agent, after, limit, size)
-
-    async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
-        return await self._queries.read_turn(agent, turn)
-
-    async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
-        return await self._queries.conversation(agent)
-
-    async def kept(self, agent: AgentId) -> list[KeptRow]:
-        return await self._queries.kept(agent)
-
     async def agent_row(self, agent: AgentId) -> AgentRow | None:
-        found = await self._fetch("agent_row", f"read {agent!r}", agent)
-        return agent_row(*found[0]) if found else None
-
-    async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
-        return await self._queries.find_turn(agent, request)
-
-    async def agents(self, prefix: str = "") -> list[AgentId]:
-        return await self._queries.agents(prefix)
-
-    async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
-        return await self._queries.turns(agent, newest)
+        return await self._queries.agent_row(agent)
 
     # -- further queries of commands -----------------------------------------------------------------------------------
 
@@ -131,7 +107,7 @@ class PostgresReader:
             found = await connection.fetchrow(self._sql["load_agent"], agent)
             if found is None:
                 raise UsageError(f"unable to read {agent!r}; there is no such agent")
-            row = await connection.fetchrow(self._sql["agent_row"], agent)
+            row = await connection.fetchrow(self._connector.sql["agent_row"], agent)
             messages = await connection.fetch(self._connector.sql["conversation"], agent)
             return Activation(
                 epoch=Epoch(found["epoch"]),
@@ -146,6 +122,10 @@ class PostgresReader:
     async def head(self, agent: AgentId) -> Seq:
         found = await self._fetch("head", f"read {agent!r}", agent)
         return Seq(found[0][0]) if found else Seq(0)
+
+    async def database(self, agent: AgentId) -> bytes | None:
+        found = await self._fetch("pages", f"read the database of {agent!r}", agent)
+        return b"".join([row["body"] for row in found]) if found else None
 
     async def summaries(self) -> list[AgentSummary]:
         return [AgentSummary._make(row) for row in await self._fetch("overview", "list the agents")]
@@ -189,10 +169,11 @@ class PostgresReader:
             raise refusal(doing, exc) from exc
 
 
-async def read_database(reader: PostgresReader, agent: AgentId) -> bytes | None:
-    """Return the image of the agent's own SQL database; None if it has none."""
-    found = await reader._fetch("pages", f"read the database of {agent!r}", agent)
-    return b"".join([row["body"] for row in found]) if found else None
+def is_connection_lost(exc: LogError) -> bool:
+    """Return True if a read failed because the database cannot be reached at the moment: try again later."""
+    cause = exc.__cause__
+    code = getattr(cause, "sqlstate", None)
+    return isinstance(cause, DRIVER_ERRORS) and (code is None or code.startswith(LOST))
 
 
 class _ReadOnlyConnection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import sqlite3
@@ -14,6 +15,7 @@ from ..errors import LogCorrupt, LogError, LogTooNew, LogUnavailable, UsageError
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId
 from ..log.base import Activation, Stored
 from ..log.sql_files import parse_statements
+from ..log.sqlite.agent_databases import FileBackend
 from ..log.sqlite.connection import BUSY_SECONDS
 from ..log.sqlite.leases import Head, TakenLease
 from ..log.sqlite.lock import fcntl
@@ -22,9 +24,10 @@ from ..log.sqlite.queries import Reader
 from ..log.sqlite.reader_pool import ReaderPool
 from ..log.sqlite.statements import SQL as STORE_SQL
 from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
+from .database_image import image_from
 from .log_reader import AgentRecord, AgentSummary, Prunable
 
-__all__ = ["ReadOnlyLog", "holder_of"]
+__all__ = ["ReadOnlyLog", "check_file", "holder_of"]
 
 T = TypeVar("T")
 
@@ -108,38 +111,15 @@ class ReadOnlyLog:
 
         Raises UsageError when there is none, LogError when it is not one of ours, LogTooNew, or too old.
         """
-        version, known = self.check(), len(load_migrations())
+        version, known = check_file(self.path), len(load_migrations())
         if version < known:
             cure = "it is empty" if not version else f"it has version {version}, and this everyword reads {known}"
             raise LogError(f"unable to read {self.path!r}; {cure}. Start its server once, or run `everyword rebuild`")
-        self._readers = ReaderPool(lambda: _FreshReader(self._connect()))
-
-    def check(self) -> int:
-        """Return the version of the file, if this everyword knows it. Only writers migrate an older one."""
-        if not os.path.isfile(self.path):
-            raise UsageError(f"unable to read {self.path!r}; there is no such file. Name it: --db PATH")
-        connection = self._connect()
-        try:
-            check_ours(connection, self.path)
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            known = len(load_migrations())
-            if version == known and connection.execute(STORE_SQL["store_row"]).fetchone() is None:
-                raise LogCorrupt(f"unable to read {self.path!r}; its version row is missing. Restore it from a backup")
-        finally:
-            connection.close()
-        if version > known:
-            raise LogTooNew(
-                f"unable to read {self.path!r}; it has version {version}, and this everyword reads {known}. "
-                "Upgrade everyword"
-            )
-        return int(version)
+        self._readers = ReaderPool(lambda: _FreshReader(_connect(self.path)))
 
     async def aclose(self) -> None:
         if self._readers is not None:
             self._readers.close()
-
-    def is_connection_lost(self, exc: LogError) -> bool:
-        return False  # a file that cannot be read is damaged or gone
 
     async def is_served(self) -> bool:
         return holder_of(self.path) is not None
@@ -183,6 +163,10 @@ class ReadOnlyLog:
         found = await self._ask(repr(agent), lambda reader: reader.end_of(agent))
         return Seq(0) if found is None else Seq(found[1].seq)
 
+    async def database(self, agent: AgentId) -> bytes | None:
+        path = FileBackend(self.path, "NORMAL").path(agent)
+        return await asyncio.to_thread(image_from, lambda: _connect(str(path))) if path.is_file() else None
+
     async def summaries(self) -> list[AgentSummary]:
         return await self._ask("the agents", lambda reader: reader.summaries())
 
@@ -211,18 +195,37 @@ class ReadOnlyLog:
 
         return await self._readers.run(what, fresh)
 
-    def _connect(self) -> sqlite3.Connection:
-        """Open the file for reading. Where the index of the write-ahead log cannot be created, read without it."""
-        try:
-            return _probed(f"file:{quote(self.path)}?mode=ro")
-        except sqlite3.OperationalError as exc:
-            if exc.sqlite_errorcode != sqlite3.SQLITE_CANTOPEN or os.path.exists(f"{self.path}-wal"):
-                raise LogUnavailable(f"unable to open {self.path!r}; {exc}. Check its permissions") from exc
-        except sqlite3.DatabaseError as exc:
-            raise LogError(
-                f"unable to open {self.path!r}; {exc}. Is it an everyword database? Name another: --db PATH"
-            ) from exc
-        return _probed(f"file:{quote(self.path)}?mode=ro&immutable=1")
+
+def _connect(path: str) -> sqlite3.Connection:
+    """Open a file for reading. Where the index of the write-ahead log cannot be created, read without it."""
+    try:
+        return _probed(f"file:{quote(path)}?mode=ro")
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorcode != sqlite3.SQLITE_CANTOPEN or os.path.exists(f"{path}-wal"):
+            raise LogUnavailable(f"unable to open {path!r}; {exc}. Check its permissions") from exc
+    except sqlite3.DatabaseError as exc:
+        raise LogError(f"unable to open {path!r}; {exc}. Is it an everyword database? Name another: --db PATH") from exc
+    return _probed(f"file:{quote(path)}?mode=ro&immutable=1")
+
+
+def check_file(path: str) -> int:
+    """Return the version of the file, if this everyword knows it. Only writers migrate an older one."""
+    if not os.path.isfile(path):
+        raise UsageError(f"unable to read {path!r}; there is no such file. Name it: --db PATH")
+    connection = _connect(path)
+    try:
+        check_ours(connection, path)
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        known = len(load_migrations())
+        if version == known and connection.execute(STORE_SQL["store_row"]).fetchone() is None:
+            raise LogCorrupt(f"unable to read {path!r}; its version row is missing. Restore it from a backup")
+    finally:
+        connection.close()
+    if version > known:
+        raise LogTooNew(
+            f"unable to read {path!r}; it has version {version}, and this everyword reads {known}. Upgrade everyword"
+        )
+    return int(version)
 
 
 def holder_of(path: str | os.PathLike[str]) -> int | None:

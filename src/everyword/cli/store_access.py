@@ -24,7 +24,7 @@ from ..log.sqlite.store import SqliteLog
 from ..rows import TurnRow
 from ..runtime.rebuild import AdminStore
 from .log_reader import LogReader
-from .readonly_log import ReadOnlyLog, holder_of
+from .readonly_log import ReadOnlyLog, check_file, holder_of
 
 if TYPE_CHECKING:
     from ..log.postgres.store import PostgresLog
@@ -178,7 +178,7 @@ def _check(path: str, what: str, *, may_make: bool) -> None:
         stop = f"Stop it first (`kill {holder}`)" if holder else "Stop it first"
         named = f"process {holder}" if holder else "another process"
         raise LogLocked(f"unable to {what} {path!r}; {named} is using it. {stop}, then run this again")
-    ReadOnlyLog(path).check()
+    check_file(os.path.realpath(path))
 
 
 def path_of(db: str) -> str:

@@ -57,6 +57,11 @@ def size_of(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
+def own_databases(count: int) -> str:
+    """Return `, 2 SQL databases`; nothing for none."""
+    return f", {count_of(count, 'SQL database')}" if count else ""
+
+
 def count_of(count: int, noun: str) -> str:
     """Return `1 turn`, `2 turns`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

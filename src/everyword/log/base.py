@@ -321,6 +321,16 @@ class AgentDatabases(Protocol):
         """Run the queued statements, then delete the agent's database."""
         ...
 
+    async def restore(self, agent: AgentId, image: bytes) -> None:
+        """Run the queued statements, then replace the agent's database. `image` is a SQLite file in rollback mode.
+
+        Raises:
+            SqlError: it is too large for the store.
+            Fenced: this node does not own the agent.
+            LogUnavailable: the store could not be written. Nothing was written.
+        """
+        ...
+
 
 class LogAdmin(Protocol):
     """Operations for tools; a running server does not use them."""

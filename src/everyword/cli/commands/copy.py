@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.wanted import wanted
@@ -17,15 +14,14 @@ from ...errors import LogLocked, OwnedElsewhere, UsageError
 from ...ids import AgentId
 from ...log.base import Stored
 from ...log.postgres.address import DatabaseAddress, is_postgres
-from ...log.sqlite.agent_databases import FileBackend
 from ...runtime.clock import SystemClock
 from ...runtime.rebuild import AdminStore, fold_log
 from ..arguments import add_json
 from ..log_comparison import Comparison, compare_logs, read_pages
 from ..log_reader import LogReader
 from ..output import Output, Progress
-from ..store_access import open_postgres, owner_sentence, path_of, reading, reading_postgres, shown_address, writing
-from ..text import count_of, one_line
+from ..store_access import open_postgres, owner_sentence, reading, shown_address, writing
+from ..text import count_of, one_line, own_databases
 
 if TYPE_CHECKING:
     from ...log.postgres.store import PostgresLog
@@ -72,22 +68,12 @@ class _Source:
 
     store: AdminStore
     reader: LogReader
-    databases: FileBackend
-
-    def database(self, agent: AgentId) -> bytes | None:
-        """Return the agent's own SQL database; None if it has none."""
-        path = self.databases.path(agent)
-        return _image(path) if path.is_file() else None
-
-
-def _databases(db: str) -> FileBackend:
-    return FileBackend(os.path.realpath(path_of(db)), "NORMAL")
 
 
 @asynccontextmanager
 async def _opened(db: str) -> AsyncIterator[_Source]:
     async with writing(db, "copy") as store, reading(db) as reader:
-        yield _Source(store, reader, _databases(db))
+        yield _Source(store, reader)
 
 
 async def _copy(output: Output, source_db: str, target_db: str) -> int:
@@ -129,7 +115,7 @@ async def _copy_agent(source: _Source, target: PostgresLog, agent: AgentId, bar:
 
     state, rows, _ = await fold_log(source.store, agent)
     record = await source.reader.agent_record(agent)
-    database = source.database(agent)
+    database = await source.reader.database(agent)
 
     async def events() -> AsyncIterator[Sequence[Stored]]:
         async for page in read_pages(source.store, agent):
@@ -167,21 +153,10 @@ async def _compare_databases(
     target_db: str, copied: dict[AgentId, bytes | None], compared: dict[AgentId, Comparison]
 ) -> None:
     """Compare the own databases of agents that were copied now; an agent that has gone on may have changed its own."""
-    from ..postgres_reader import read_database
-
-    async with reading_postgres(target_db) as reader:
+    async with reading(target_db) as reader:
         for agent, database in copied.items():
-            if not compared[agent].later and await read_database(reader, agent) != database:
+            if not compared[agent].later and await reader.database(agent) != database:
                 compared[agent].differ("its own SQL database differs")
-
-
-def _image(path: Path) -> bytes:
-    """Return the content of a SQLite file as the image of a database in memory."""
-    with closing(sqlite3.connect(path)) as file, closing(sqlite3.connect(":memory:")) as memory:
-        file.backup(memory)
-        image = bytearray(memory.serialize())
-    image[18:20] = b"\x01\x01"  # rollback mode: a database in memory cannot have a write-ahead log
-    return bytes(image)
 
 
 def _report(
@@ -208,7 +183,7 @@ def _report(
         return
     for each in wrong:
         output.print(f"{output.style('✗', 'red')} {one_line(each.agent)}: {each.why}")
-    own = f", {count_of(databases, 'SQL database')}" if databases else ""
+    own = own_databases(databases)
     before = f"; {count_of(len(present), 'agent')} had been copied before" if present else ""
     result = f"{count_of(len(wrong), 'agent')} differ from the file" if wrong else "both stores have the same logs"
     counted = f"{count_of(len(compared), 'agent')}, {count_of(events, 'event')}{own} copied{before}"

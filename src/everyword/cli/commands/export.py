@@ -20,13 +20,14 @@ from ..agent_file import opened_to_write, pack
 from ..arguments import add_agent, add_store
 from ..output import Output
 from ..store_access import find_agent, reading
-from ..text import count_of, iso
+from ..text import count_of, iso, own_databases
 
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
-Write an agent and all its sub-agents to one file: lines of JSON with a checksum, compressed if the name ends in .gz.
-Works while a server is running. Exception texts may contain secrets and are left out unless you pass --with-details.
+Write an agent and all its sub-agents to one file, with their own SQL databases: lines of JSON with a checksum,
+compressed if the name ends in .gz. `everyword import` reads it into a file or a PostgreSQL database. Works while a
+server is running. Exception texts may contain secrets and are left out unless you pass --with-details.
 
 examples:
   everyword export chat/ann
@@ -55,6 +56,7 @@ async def _export(output: Output, chosen: argparse.Namespace) -> int:
         agent = find_agent(await store.agents(), chosen.agent, chosen.db)
         family = [agent, *await store.agents(children_prefix(agent))]
         logs: list[tuple[AgentId, Sequence[Stored]]] = []
+        databases: dict[AgentId, bytes] = {}
         left_out = 0
         with output.progress("reading", len(family)) as bar:
             for member in family:
@@ -62,22 +64,25 @@ async def _export(output: Output, chosen: argparse.Namespace) -> int:
                 kept = log if chosen.with_details else [_without_detail(each) for each in log]
                 left_out += sum(one is not other for one, other in zip(log, kept, strict=True))
                 logs.append((member, kept))
+                database = await store.database(member)
+                if database is not None:
+                    databases[member] = database
                 bar.step(member)
     if left_out:
         output.note(f"{count_of(left_out, 'exception text')} left out; --with-details keeps them")
     now = iso(SystemClock().now()) or ""
     if chosen.output == "-":
-        pack(sys.stdout.buffer, logs, now)
+        pack(sys.stdout.buffer, logs, now, databases)
         sys.stdout.flush()
         return 0
     path = chosen.output or f"{agent.replace('/', '-')}.everyword.gz"
     with opened_to_write(path, may_replace=chosen.force) as out:
-        events = pack(out, logs, now)
+        events = pack(out, logs, now, databases)
     if output.is_json:
-        output.json({"file": path, "agents": family, "events": events})
+        output.json({"file": path, "agents": family, "events": events, "databases": len(databases)})
     else:
         below = f" and {count_of(len(family) - 1, 'sub-agent')}" if len(family) > 1 else ""
-        output.print(f"{path}: {agent}{below}, {count_of(events, 'event')}")
+        output.print(f"{path}: {agent}{below}, {count_of(events, 'event')}{own_databases(len(databases))}")
     return 0
 
 

@@ -25,7 +25,7 @@ __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
 Copy a conversation up to a message into a new agent. The messages on the branch that leads to that message are
-copied; turns, state and jobs are not. `everyword show` lists the message ids.
+copied; turns, state, jobs and the agent's own SQL database are not. `everyword show` lists the message ids.
 
 examples:
   everyword fork chat/ann ann-2
@@ -59,7 +59,7 @@ async def _fork(output: Output, chosen: argparse.Namespace) -> int:
     now = SystemClock().now()
     events = decide(State(), PutMessages(path, cause="forked", is_copy=True), now, Rules())
     async with writing(chosen.db, "fork in") as store:
-        await write_agent(store, target, fresh(events, now))
+        await write_agent(store, target, fresh(events, now), "fork into")
     if output.is_json:
         output.json({"agent": target, "forkedFrom": agent, "at": path[-1]["id"], "messages": len(path)})
     else:

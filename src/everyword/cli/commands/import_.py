@@ -12,14 +12,15 @@ from ..agent_file import Packed, unpack
 from ..arguments import add_store
 from ..output import Output
 from ..store_access import writing
-from ..text import count_of
+from ..text import count_of, own_databases
 
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
-Read an agent and its sub-agents into a database file. The exported file is checked first: its checksum, its version,
-and that every log in it is consistent. The agent must not exist yet; importing the same file twice changes nothing,
-and repeating an interrupted import completes it. A turn that had not ended continues when a server is started.
+Read an agent and its sub-agents into a store, with their own SQL databases. The exported file is checked first: its
+checksum, its version, and that every log in it is consistent. The agent must not exist yet; importing the same file
+twice changes nothing, and repeating an interrupted import completes it. A turn that had not ended continues when a
+server is started.
 
 examples:
   everyword import chat-ann.everyword.gz
@@ -45,17 +46,17 @@ async def _import(output: Output, chosen: argparse.Namespace) -> int:
     async with writing(chosen.db, "import into", may_make=True) as store:
         with output.progress("writing", sum(map(len, packed.agents.values()))) as bar:
             for agent, events in packed.agents.items():
-                counts[agent] = await write_agent(store, agent, events)
+                counts[agent] = await write_agent(store, agent, events, "import", packed.databases.get(agent))
                 is_open += len(fold_events(events, agent).open)
                 bar.step(agent, len(events))
     written = sum(counts.values())
+    databases = sum(counts[agent] == len(packed.agents[agent]) for agent in packed.databases)
     if output.is_json:
-        output.json({"agents": list(counts), "events": written, "openTurns": is_open})
+        output.json({"agents": list(counts), "events": written, "openTurns": is_open, "databases": databases})
         return 0
-    names = ", ".join(counts)
-    output.print(
-        f"{names}: {count_of(written, 'event')} written" if written else f"{names}: exists already, nothing written"
-    )
+    names, own = ", ".join(counts), own_databases(databases)
+    result = f"{count_of(written, 'event')}{own} written" if written else "exists already, nothing written"
+    output.print(f"{names}: {result}")
     if is_open:
         output.note(f"{count_of(is_open, 'turn')} had not ended and will continue when a server is started")
     return 0
@@ -70,8 +71,10 @@ def _renamed(packed: Packed, given: str | None) -> Packed:
         raise UsageError(f"unable to name an agent {given!r}; write kind/name")
     old, new = next(iter(packed.agents)), AgentId(given)
     prefix, replacement = children_prefix(old), children_prefix(new)
-    agents = {
-        new if agent == old else AgentId(replacement + agent.removeprefix(prefix)): events
-        for agent, events in packed.agents.items()
-    }
-    return Packed(agents, packed.exported_at)
+
+    def renamed(agent: AgentId) -> AgentId:
+        return new if agent == old else AgentId(replacement + agent.removeprefix(prefix))
+
+    agents = {renamed(agent): events for agent, events in packed.agents.items()}
+    databases = {renamed(agent): image for agent, image in packed.databases.items()}
+    return Packed(agents, databases, packed.exported_at)

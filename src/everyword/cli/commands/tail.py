@@ -12,6 +12,7 @@ import msgspec
 from ...errors import UsageError
 from ...events import AttemptStarted, Chunk, Outcome, TurnAccepted, TurnEnded, encode_event
 from ...ids import Seq, TurnId
+from ...log.postgres.address import is_postgres
 from ..arguments import add_agent, add_store, parse_count
 from ..event_printer import EventPrinter
 from ..event_source import CaughtUp, ConnectionLost, CurrentState, LogUpdates, SourceEvent, follow_log, follow_url
@@ -68,7 +69,11 @@ async def tail(output: Output, chosen: argparse.Namespace) -> int:
         return await _follow(output, chosen, follow_url(url, agent, after, _pairs(chosen.header)))
     async with reading(chosen.db) as store:
         found = find_agent(await store.agents(), agent, chosen.db)
-        return await _follow(output, chosen, follow_log(store, found, after))
+        if not is_postgres(chosen.db):
+            return await _follow(output, chosen, follow_log(store, found, after))
+        from ..postgres_reader import is_connection_lost
+
+        return await _follow(output, chosen, follow_log(store, found, after, is_lost=is_connection_lost))
 
 
 async def _follow(output: Output, chosen: argparse.Namespace, news: LogUpdates) -> int:

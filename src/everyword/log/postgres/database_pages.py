@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ...errors import EverywordError, Fenced, LogUnavailable, OutcomeUnknown
+from ...errors import EverywordError, Fenced, LogUnavailable, OutcomeUnknown, SqlError
 from ...ids import AgentId, Incarnation
 from ..sqlite.agent_databases import DatabaseBackend, connect_agent_database
 from .agent_leases import AgentLeases
@@ -27,6 +27,8 @@ LANES: Final = (1, 2)
 
 PAGE_SIZE: Final = 1024
 """Bytes of a page of a new database. A small statement changes two: 2.4 kB of WAL; with pages of 4096 bytes 9.8 kB."""
+
+MEGABYTE: Final = 1024 * 1024
 
 BLOCK: Final = 64 * 1024
 """Images are compared in blocks of so many bytes, then page by page where they differ; page by page alone is slower."""
@@ -117,7 +119,7 @@ class PageBackend(DatabaseBackend):
         connection = connect_agent_database(":memory:")
         connection.deserialize(image or EMPTY)
         size = _page_size(image or EMPTY)
-        connection.execute(f"PRAGMA max_page_count = {self._limit * 1024 * 1024 // size}")
+        connection.execute(f"PRAGMA max_page_count = {self._limit * MEGABYTE // size}")
         self._opened[agent] = _Opened(right, opening, image or EMPTY, is_stored=bool(image))
         return connection
 
@@ -153,10 +155,20 @@ class PageBackend(DatabaseBackend):
             right = self.admit(agent)
         except Fenced:
             return
-        doing = f"delete the database of {agent!r}"
+        self._replace(agent, right, [])
+
+    def restore(self, agent: AgentId, right: DatabaseRight, image: bytes) -> None:
+        if len(image) > self._limit * MEGABYTE:
+            raise SqlError(f"unable to write the database of {agent!r}; {self.if_full}")
+        size = _page_size(image)
+        if not self._replace(agent, right, [image[at : at + size] for at in range(0, len(image), size)]):
+            raise Fenced(f"unable to write the database of {agent!r}; the agent has another owner now")
+
+    def _replace(self, agent: AgentId, right: DatabaseRight, pages: Sequence[bytes]) -> bool:
+        """Write all pages of a database; return False if nothing was written, because the agent has another owner."""
+        doing = f"open the database of {agent!r}"
         opening = self._call(doing, lambda connection: self._write(connection, "open_database", right))
-        if opening is not None:
-            self._put(agent, right, opening, 0, [], [])
+        return opening is not None and self._put(agent, right, opening, len(pages), range(len(pages)), pages)
 
     def _put(
         self,

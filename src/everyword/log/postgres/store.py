@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from ...errors import Fenced, LogUnavailable, OwnedElsewhere, UsageError
-from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId, children_prefix, root_id
-from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
-from ..base import REPLAYED, Activation, AgentDatabases, Batch, Pruned, Stored, StoreFiles
+from ...ids import AgentId, Epoch, Millis, Seq, children_prefix, root_id
+from ...rows import Row
+from ..base import REPLAYED, Activation, AgentDatabases, Batch, Pruned, StoreFiles
 from ..nodes import LiveNode, NodeMembership
 from ..receipt import Receipt
 from .address import DatabaseAddress
@@ -21,6 +21,7 @@ from .agent_leases import AgentLease, AgentLeases, OwnedRoot
 from .agent_transfer import TransferredAgent, transfer_agent
 from .connection import Connector
 from .days import Days
+from .log_reads import LogReads
 from .membership import Membership
 from .node_lease import NodeLease
 from .pending_write import PendingRows
@@ -41,7 +42,7 @@ OPEN_AGAIN: Final = 0.5
 READERS: Final = 4
 
 
-class PostgresLog:
+class PostgresLog(LogReads):
     """A `LogStore` and `LogAdmin` for one node, alone or among several.
 
     Args:
@@ -185,31 +186,13 @@ class PostgresLog:
 
         await self._writer.submit(f"destroy {agent!r}", destroy)
 
-    # -- reading -------------------------------------------------------------------------------------------------------
-
-    async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
-        return await self._queries.read(agent, after, limit, size)
-
-    async def read_turn(self, agent: AgentId, turn: TurnId) -> list[Stored]:
-        return await self._queries.read_turn(agent, turn)
-
-    async def conversation(self, agent: AgentId) -> tuple[AgentRow | None, list[MessageRow]]:
-        return await self._queries.conversation(agent)
-
-    async def kept(self, agent: AgentId) -> list[KeptRow]:
-        return await self._queries.kept(agent)
+    # -- reading; see also LogReads ------------------------------------------------------------------------------------
 
     async def has(self, agent: AgentId) -> bool:
         return await self._queries.has(agent)
 
-    async def agents(self, prefix: str = "") -> list[AgentId]:
-        return await self._queries.agents(prefix)
-
     async def agents_named(self, prefix: str, *, after: str = "", limit: int = 500) -> list[AgentId]:
         return await self._queries.agents_named(prefix, after, limit)
-
-    async def find_turn(self, agent: AgentId, request: RequestId) -> TurnRow | None:
-        return await self._queries.find_turn(agent, request)
 
     async def due(self, until: Millis, limit: int = 1000) -> list[tuple[AgentId, Millis]]:
         return await self._queries.due(until, limit, self._node.incarnation)
@@ -217,9 +200,6 @@ class PostgresLog:
     async def next_wake(self) -> Millis | None:
         earliest = await self.due(Millis(2**62), 1)
         return earliest[0][1] if earliest else None
-
-    async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:
-        return await self._queries.turns(agent, newest)
 
     # -- retention and tools -------------------------------------------------------------------------------------------
 

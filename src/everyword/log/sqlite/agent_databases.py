@@ -69,6 +69,10 @@ class DatabaseBackend(Protocol):
         """Delete the agent's database, if it has one. It is not open."""
         ...
 
+    def restore(self, agent: AgentId, right: Any, image: bytes) -> None:
+        """Put an image in the place of the agent's database, as a whole or not at all. The database is not open."""
+        ...
+
 
 class FileBackend(DatabaseBackend):
     """One file per agent, in one folder per kind, beside the log: `<log>.agents/<kind>/<hash>.db`."""
@@ -98,6 +102,17 @@ class FileBackend(DatabaseBackend):
             with suppress(FileNotFoundError):
                 os.remove(f"{path}{end}")
 
+    def restore(self, agent: AgentId, right: object, image: bytes) -> None:
+        path = self.path(agent)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = f"{path}.new"
+        with open(new, "wb") as file:
+            file.write(image)
+            file.flush()
+            os.fsync(file.fileno())
+        self.drop(agent)  # with its write-ahead log, which does not fit the new file
+        os.replace(new, path)
+
 
 class MemoryBackend(DatabaseBackend):
     """Bytes per agent, for a store that is lost when the process ends."""
@@ -122,6 +137,9 @@ class MemoryBackend(DatabaseBackend):
 
     def drop(self, agent: AgentId) -> None:
         self._kept.pop(agent, None)
+
+    def restore(self, agent: AgentId, right: object, image: bytes) -> None:
+        self._kept[agent] = image
 
 
 class _AgentQueue:
@@ -180,6 +198,11 @@ class SqliteAgentDatabases:
             LogUnavailable: the database could not be deleted.
         """
         await asyncio.wrap_future(self._enqueue(agent, self._remove))
+
+    async def restore(self, agent: AgentId, image: bytes) -> None:
+        """Run the queued statements, then replace the agent's database. `image` is a SQLite file in rollback mode."""
+        right = self._backend.admit(agent)
+        await asyncio.wrap_future(self._enqueue(agent, lambda queue: self._replace(queue, right, image)))
 
     @property
     def open_count(self) -> int:
@@ -299,6 +322,13 @@ class SqliteAgentDatabases:
             self._backend.drop(queue.agent)
         except OSError as exc:
             raise LogUnavailable(f"unable to delete the database of {queue.agent!r}; {exc}") from exc
+
+    def _replace(self, queue: _AgentQueue, right: object, image: bytes) -> None:
+        self._close(queue)
+        try:
+            self._backend.restore(queue.agent, right, image)
+        except OSError as exc:
+            raise LogUnavailable(f"unable to write the database of {queue.agent!r}; {exc}") from exc
 
 
 def _settle(future: Future[Any], queue: _AgentQueue, work: Callable[[_AgentQueue], Any]) -> None:
