@@ -15,7 +15,7 @@ from everyword.cli import main
 from everyword.cli.commands.tail import tail
 from everyword.cli.output import Output
 from everyword.cli.parser import make_parser
-from everyword.cli.postgres_reader import PostgresReader
+from everyword.cli.postgres_reader import PostgresReader, is_connection_lost
 from everyword.errors import LogUnavailable
 from everyword.ids import Millis
 from everyword.runtime.clock import SystemClock
@@ -273,6 +273,21 @@ async def test_a_conversation_is_followed_across_a_restart_of_postgresql(own_pos
     await asyncio.wait([following])
     assert out.getvalue().count("and again") == out.getvalue().count("hello") == 1
     assert err.getvalue().count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "exc", [asyncpg.ConnectionDoesNotExistError("closed"), asyncpg.AdminShutdownError("stops"), ConnectionResetError()]
+)
+async def test_a_connection_that_is_lost_while_it_is_opened_is_tried_again(
+    exc: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect(*given: object, **options: object) -> None:
+        raise exc
+
+    monkeypatch.setattr(asyncpg, "connect", connect)
+    with pytest.raises(LogUnavailable) as raised:
+        await PostgresReader("postgresql:///everyword").open()
+    assert is_connection_lost(raised.value)
 
 
 async def test_a_reader_whose_schema_is_dropped_ends(postgres_url: str) -> None:

@@ -51,7 +51,7 @@ async def transfer_agent(
     """
     sql, agent = connector.sql, given.agent
     async with connection.transaction():
-        found = await connection.fetchrow(sql["activate"], *fence, agent, root_id(agent), 0, [])
+        found = await connection.fetchrow(sql["activate"], *fence, agent, root_id(agent), 0, [], True)
         if found["key"] is None:
             raise OwnedElsewhere(f"unable to write {agent!r}; node {found['owner']} owns it", node=found["owner"] or 0)
         if found["head"]:

@@ -96,7 +96,7 @@ class Connector:
                 return LogUnavailable(
                     f"unable to open {shown}; {_sentence(exc)}. Raise max_connections: a node uses up to 9 connections"
                 )
-            case asyncpg.CannotConnectNowError():
+            case asyncpg.OperatorInterventionError() | asyncpg.PostgresConnectionError():  # it stops, or starts
                 return LogUnavailable(f"unable to open {shown}; {_sentence(exc)}")
             case OSError() | TimeoutError():
                 why = _sentence(exc) or "it did not answer in time"
