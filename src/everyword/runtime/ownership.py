@@ -56,6 +56,7 @@ class Ownership:
         """Told which nodes live, by the part that holds links to them."""
         self.changed = asyncio.Event()
         """Set when other nodes live than before, and when this one has a new lease."""
+        self._change: asyncio.Future[None] | None = None
         nodes.listen(self)
 
     def check(self, agent: AgentId) -> None:
@@ -68,6 +69,18 @@ class Ownership:
         while not self.nodes.is_valid:
             self.changed.clear()
             await self.changed.wait()
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Return what is done at the next change of nodes or of this node's lease; all callers get the same."""
+        if self._change is None:
+            self._change = asyncio.get_running_loop().create_future()
+        return self._change
+
+    def _tell_change(self) -> None:
+        self.changed.set()
+        change, self._change = self._change, None
+        if change is not None and not change.done():
+            change.set_result(None)
 
     async def locate(self, agent: AgentId) -> LiveNode | None:
         """Return the other node that owns the agent; None if it is this one or none."""
@@ -142,10 +155,10 @@ class Ownership:
         """Drop everything from memory, at once; what was open goes on wherever it is claimed."""
         self._to_release.clear()
         self._directory.drop_all(AgentStopped(f"unable to go on; this node has lost its lease ({why}). Reconnect."))
-        self.changed.set()
+        self._tell_change()
 
     def nodes_changed(self, nodes: Sequence[LiveNode]) -> None:
-        self.changed.set()
+        self._tell_change()
         self._directory.wakes.look_again()
         self.on_nodes(nodes)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from secrets import token_bytes
 from typing import Final
@@ -37,8 +36,12 @@ log = logging.getLogger("everyword.nodes")
 OnNodeCall = Callable[[str, bytes], Awaitable[bytes | AsyncIterator[bytes]]]
 """Runs what another node calls: the method and its payload."""
 
-LOOK_AGAIN: Final = 0.1
-"""Seconds after which a node looks again where an agent is, while its owner cannot be reached."""
+TRY_AGAIN: Final = 0.1
+"""Seconds after which a node tries again to reach the owner of an agent."""
+
+LOOK_AGAIN: Final = 1.0
+"""Seconds after which it asks the database again where the agent is, unless the nodes have changed: thousands of
+sockets may wait for the same dead node."""
 
 
 class NodeLinks:
@@ -123,28 +126,31 @@ class NodeLinks:
         directory, ownership = self._running()
         if directory.usable(agent) is not None:
             return None
-        until = asyncio.get_running_loop().time() + self._settings.lease + 5
+        clock = asyncio.get_running_loop().time
+        until, look_at, node = clock() + self._settings.lease + 5, 0.0, None
         while True:
-            ownership.changed.clear()
+            change = ownership.next_change()
             try:
-                node = await ownership.locate(agent)
+                if clock() >= look_at:
+                    node, look_at = await ownership.locate(agent), clock() + LOOK_AGAIN
                 if node is not None:
                     return await self._links.get(node.id, node.url)
                 if takes:
                     (await directory.hold(agent))()
                 return None
             except OwnedElsewhere:
-                pass  # another node was faster
+                look_at = 0.0  # another node was faster
             except LinkError as exc:
                 log.info("%s", exc)
             except AgentStopped:
                 if ownership.nodes.is_valid:
                     raise
-            if asyncio.get_running_loop().time() > until:
+                look_at = 0.0
+            if clock() > until:
                 raise AgentStopped(f"unable to reach the node that owns {agent!r}. Reconnect in a moment.")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_AGAIN):
-                    await ownership.changed.wait()
+            await asyncio.wait([change], timeout=TRY_AGAIN)
+            if change.done():
+                look_at = 0.0
 
     async def link_to_owner(self, agent: AgentId) -> Link:
         """Return the link to the node that owns the agent; to this node itself, if it does; raises as `owner`."""
