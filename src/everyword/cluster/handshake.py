@@ -106,6 +106,11 @@ class Handshake:
         """What the HELLOs say; it counts once the other end has proved itself."""
         self.agreement: Agreement | None = None
 
+    @property
+    def claimed(self) -> Incarnation | None:
+        """What the other end calls itself, proved or not; None if it has not said."""
+        return self._agreed.peer if self._agreed is not None else None
+
     def begin(self) -> Sent:
         """Return what is sent before anything is received: the HELLO of the dialer."""
         return [(HELLO, self._own)] if self._is_dialer else []

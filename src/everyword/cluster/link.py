@@ -100,6 +100,11 @@ class Link(asyncio.Protocol):
         return self.agreement.peer
 
     @property
+    def claimed(self) -> Incarnation | None:
+        """What the other end calls itself, proved or not; None if it has not said."""
+        return self._handshake.claimed
+
+    @property
     def is_usable(self) -> bool:
         """True between the handshake and the end of the link."""
         return self.agreement is not None and not self.lost.done()

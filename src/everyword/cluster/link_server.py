@@ -15,6 +15,7 @@ from .addresses import LinkAddress, parse_address
 from .gone_nodes import GoneNodes
 from .handshake import NONCE_BYTES, Handshake, LinkIdentity
 from .link import Link, PeerServices
+from .repeated_log import RepeatedLog
 from .settings import LinkSettings
 
 __all__ = ["LinkServer"]
@@ -38,6 +39,7 @@ class LinkServer:
         self._unproven: set[Link] = set()
         self._established: set[Link] = set()
         self._gone = GoneNodes()
+        self._refused = RepeatedLog(log, logging.WARNING)
         self._server: asyncio.Server | None = None
         self._path = ""
 
@@ -114,6 +116,6 @@ class LinkServer:
                 link.abort(f"{self._settings.links} links are the limit")
             return
         if link in self._unproven and isinstance(refused := link.lost.result(), LinkRefused):
-            log.warning("%s", refused)
+            self._refused.write((link.claimed, refused.reason), refused)
         self._unproven.discard(link)
         self._established.discard(link)

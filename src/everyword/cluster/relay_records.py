@@ -107,8 +107,8 @@ class FramePiece(Protocol):
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far a socket is. An owner that takes it over goes on from here.
 
-    `is_open` says that frames follow which belong to the next place: a socket that is lost in between cannot be taken
-    over, because nobody knows which of them its client has.
+    `is_open` says that frames follow which lead to the next cursor. The edge holds them until all are there; a socket
+    for which it cannot hold them all cannot be taken over in between: it is not known which of them its client has.
     """
 
     cursor: int = 0

@@ -169,6 +169,7 @@ class Everyword(AppHandle):
                 node.attach(directory)
             await directory.open()
         except BaseException:
+            await directory.aclose()  # if the store is open: this node must not stay registered
             if node is not None:
                 await node.aclose()
             await self._pages.end()

@@ -20,6 +20,7 @@ from ..cluster.links import Links
 from ..cluster.peer_requests import PeerRequests
 from ..cluster.relay_header import RELAYED
 from ..cluster.relayed_requests import RelayedRequests
+from ..cluster.repeated_log import RepeatedLog
 from ..errors import AgentStopped, LinkError, OwnedElsewhere, UsageError
 from ..events import Identity
 from ..ids import AgentId, Incarnation
@@ -47,19 +48,21 @@ sockets may wait for the same dead node."""
 class NodeLinks:
     """Finds the node that owns an agent, and lets it serve a request, a socket or a call.
 
+    Raises `UsageError` if the settings cannot be used, before anything is opened.
     `listen` comes before the store is opened, so that other nodes know the address as soon as they know of this node.
     """
 
     def __init__(self, settings: NodeSettings, app: ASGIApp, on_call: OnNodeCall) -> None:
-        self._settings = settings
+        self._settings, self._secrets = settings, settings.checked_secrets()
         tls = settings.tls()
-        # Nothing knows this secret: until the store is open, nobody can link to this node.
+        # No other node has this secret: until the store is open, no node can link to this one.
         self._identity = LinkIdentity(Incarnation(0), (token_bytes(32),))
         self._live: frozenset[Incarnation] = frozenset()
         self._requests = PeerRequests(RelayedRequests(app), on_call=on_call)
         self._server = LinkServer(self._identity, self._requests, tls=tls[0] if tls is not None else None)
         self._links = Links(self._identity, services=self._requests, tls=tls[1] if tls is not None else None)
         self._directory: Directory | None = None
+        self._unreachable = RepeatedLog(log, logging.INFO)
         self._address = ""
         """Where this node listens for links, its own included: it may own a client that it relayed before."""
 
@@ -86,10 +89,8 @@ class NodeLinks:
     async def _begin(self) -> None:
         ownership = self._running()[1]
         nodes = ownership.nodes
-        given = [each.encode() for each in self._settings.secrets]
-        secrets = tuple(given) if given else (await nodes.shared_secret(),)
-        LinkIdentity(nodes.incarnation, secrets)  # says what is wrong with them
-        self._identity.secrets, self._identity.incarnation = secrets, nodes.incarnation
+        self._identity.secrets = self._secrets or (await nodes.shared_secret(),)
+        self._identity.incarnation = nodes.incarnation
         ownership.on_nodes = self._nodes_changed
         self._nodes_changed(nodes.live)
 
@@ -141,7 +142,7 @@ class NodeLinks:
             except OwnedElsewhere:
                 look_at = 0.0  # another node was faster
             except LinkError as exc:
-                log.info("%s", exc)
+                self._unreachable.write((node.id if node is not None else None, type(exc)), exc)
             except AgentStopped:
                 if ownership.nodes.is_valid:
                     raise

@@ -9,7 +9,10 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..cluster.addresses import parse_address
+from ..cluster.handshake import LinkIdentity
 from ..errors import UsageError
+from ..ids import Incarnation
 
 __all__ = ["NodeSettings"]
 
@@ -90,6 +93,18 @@ class NodeSettings:
         listen = self.listen if self.listen != DEFAULT_LISTEN else environment.get("EVERYWORD_NODE_LISTEN", self.listen)
         numbered = f"{self.name}-{name.rpartition('-')[2]}" if self.name and name else name
         return replace(self, group=group, name=numbered, listen=listen)
+
+    def checked_secrets(self) -> tuple[bytes, ...]:
+        """Return the secrets; check them and the addresses before the node registers.
+
+        Raises:
+            UsageError: one of them cannot be used.
+        """
+        for address in (self.socket_address, self.address):
+            if address is not None:
+                parse_address(address)
+        given = tuple(each.encode() for each in self.secrets)
+        return LinkIdentity(Incarnation(0), given).secrets if given else ()
 
     def advertised(self, bound: str) -> str:
         """Return the address that other nodes are told; `bound` is where this one listens.

@@ -128,7 +128,7 @@ async def _as_it_is(connection: Any) -> None:
 
 
 def refusal(doing: str, exc: BaseException) -> EverywordError:
-    """Return the error of a statement that failed: nothing of it was written, or nobody knows."""
+    """Return the error of a statement that failed: nothing of it was written, or its outcome is unknown."""
     if isinstance(exc, EverywordError):
         return exc
     if getattr(exc, "sqlstate", None) == LOST_FENCE:

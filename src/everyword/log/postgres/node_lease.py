@@ -207,7 +207,7 @@ class NodeLease:
     def _lose(self, why: str) -> None:
         if not self._validity.end():
             return
-        log.error("this node has lost its lease: %s. It drops all agents and begins anew", why)
+        log.error("this node has lost its lease: %s. It drops all agents and registers again", why)
         self.look_again()
         self._on_lost(why)
 

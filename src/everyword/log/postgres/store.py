@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
 from collections.abc import Iterable, Sequence
@@ -70,8 +71,8 @@ class PostgresLog(LogReads):
     ) -> None:
         if durability not in ("process", "power"):
             raise UsageError(f"unable to use durability {durability!r}; it is 'process' or 'power'")
-        if lease < 0.1:
-            raise UsageError(f"unable to use a lease of {lease} s; a tenth of a second is the shortest")
+        if not 0.1 <= lease < math.inf:
+            raise UsageError(f"unable to use a lease of {lease} s; give seconds, such as 6; 0.1 is the shortest")
         self._connector = Connector(DatabaseAddress.parse(url), lease=lease, flushes=durability == "power")
         self._leases, self._days = AgentLeases(), Days()
         self._node = NodeLease(

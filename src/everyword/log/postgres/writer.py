@@ -143,7 +143,7 @@ class Writer:
             raise refusal("take the node's fence", exc) from exc
         if generation is None:
             self._node.look_again()
-            raise LogUnavailable("this node was declared gone; it begins anew in a moment")
+            raise LogUnavailable("this node was declared gone; it registers again in a moment")
         self._fence = incarnation, generation
 
     async def _append(self, jobs: Sequence[_Job]) -> None:
