@@ -54,8 +54,7 @@ class Cluster:
     def __init__(self, programs: Path, settings: Mapping[str, str]) -> None:
         remove_abandoned()
         self._settings = {**COMMON, **settings}
-        self._folder = _private_folder()
-        self._lock = _locked(self._folder)
+        self._folder, self._lock = _private_folder()
         self._process: subprocess.Popen[bytes] | None = None
         self._data = self._folder / "data"
         self.control = self._folder / "control"
@@ -196,11 +195,20 @@ def _parents() -> Iterator[Path]:
             yield parent
 
 
-def _private_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=next(_parents())))
+def _private_folder() -> tuple[Path, int]:
+    """Return a new folder and its lock. Before it is locked, another process may remove it as abandoned: try again."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=next(_parents())))
+        try:
+            lock = _locked(folder)
+        except OSError:
+            continue
+        if folder.exists():
+            break
+        os.close(lock)
     if unprivileged():
         folder.chmod(0o711)
-    return folder
+    return folder, lock
 
 
 def _locked(folder: Path) -> int:
