@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from everyword.cluster.handshake import LinkIdentity
-from everyword.cluster.link import Link, PeerServices
+from everyword.cluster.link import NodeLink, PeerServices
 from everyword.cluster.link_server import LinkServer
 from everyword.cluster.links import Links
 from everyword.cluster.peer_requests import PeerRequests
@@ -51,11 +51,11 @@ class Pair:
     def __init__(self, links: Links, server: LinkServer, address: str) -> None:
         self.links, self.server, self.address = links, server, address
 
-    async def dial(self, incarnation: Incarnation = OWNER) -> Link:
+    async def dial(self, incarnation: Incarnation = OWNER) -> NodeLink:
         async with asyncio.timeout(PATIENCE):
             return await self.links.get(incarnation, self.address)
 
-    async def owner_end(self) -> Link:
+    async def owner_end(self) -> NodeLink:
         """Return the other end of the one link."""
         await until(lambda: len(self.server.links) == 1)
         (link,) = self.server.links
@@ -89,7 +89,7 @@ async def nodes(
 
 
 @asynccontextmanager
-async def linked(services: PeerServices, **options: Any) -> AsyncIterator[Link]:
+async def linked(services: PeerServices, **options: Any) -> AsyncIterator[NodeLink]:
     """Yield the edge's end of a link whose owner has these services."""
     async with nodes(services, **options) as pair:
         yield await pair.dial()

@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from everyword.cluster.asgi_relay import relay
-from everyword.cluster.link import Link
+from everyword.cluster.link import NodeLink
 from everyword.cluster.streams import WINDOW
 from everyword.errors import BadLinkFrame
 from tests.cluster.kit import EDGE, OWNER, PATIENCE, soon, until
@@ -183,7 +183,7 @@ SCENARIOS = [
 ]
 
 
-def _has_no_streams(link: Link) -> bool:
+def _has_no_streams(link: NodeLink) -> bool:
     return link.open_streams == 0
 
 

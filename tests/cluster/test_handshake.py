@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everyword.cluster.handshake import NONCE_BYTES, Agreement, Handshake, LinkIdentity, Versions
+from everyword.cluster.handshake import NONCE_BYTES, Agreement, Handshake, LinkIdentity, LinkVersions
 from everyword.cluster.link_frames import DATA, HELLO, PROOF, REFUSE
 from everyword.errors import BadLinkFrame, EverywordError, LinkRefused, UsageError
 from everyword.ids import Incarnation
@@ -111,7 +111,7 @@ def test_a_proof_that_is_sent_back_is_worth_nothing() -> None:
 
 
 def test_a_changed_hello_makes_the_proof_worthless() -> None:
-    one, other = dialer(versions=Versions(1, 2)), listener(versions=Versions(1, 2))
+    one, other = dialer(versions=LinkVersions(1, 2)), listener(versions=LinkVersions(1, 2))
     ((_, hello),) = one.begin()
     (answer,) = other.received(HELLO, hello.replace(b'"highest":2', b'"highest":1'))
     (proof,) = one.received(*answer)
@@ -121,7 +121,7 @@ def test_a_changed_hello_makes_the_proof_worthless() -> None:
 
 @given(st.tuples(st.integers(1, 5), st.integers(0, 3)), st.tuples(st.integers(1, 5), st.integers(0, 3)))
 def test_the_highest_version_that_both_speak_is_taken(ours: tuple[int, int], theirs: tuple[int, int]) -> None:
-    a, b = Versions(ours[0], sum(ours)), Versions(theirs[0], sum(theirs))
+    a, b = LinkVersions(ours[0], sum(ours)), LinkVersions(theirs[0], sum(theirs))
     one, other = dialer(versions=a), listener(versions=b)
     sent, errors = play(one, other)
     common = set(range(a.lowest, a.highest + 1)) & set(range(b.lowest, b.highest + 1))

@@ -12,7 +12,7 @@ from starlette.types import Message
 
 from everyword.cluster import asgi_relay
 from everyword.cluster.asgi_relay import relay
-from everyword.cluster.link import Link
+from everyword.cluster.link import NodeLink
 from everyword.cluster.link_frames import LONGEST_PAYLOAD
 from everyword.cluster.relay_records import ACCEPT, PROGRESS, Accept, Close, Progress
 from everyword.cluster.streams import LinkStream
@@ -59,8 +59,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi_relay, "MOVE_SECONDS", 0.3)
 
 
-def finder(link: Link, looked: list[float], then: Callable[[], object] = lambda: None) -> Callable[[], Awaitable[Link]]:
-    async def find_owner() -> Link:
+def finder(
+    link: NodeLink, looked: list[float], then: Callable[[], object] = lambda: None
+) -> Callable[[], Awaitable[NodeLink]]:
+    async def find_owner() -> NodeLink:
         looked.append(asyncio.get_running_loop().time())
         assert len(looked) < 1000, "it looks without a pause"
         then()
@@ -138,7 +140,7 @@ async def test_a_call_that_comes_while_the_socket_moves_waits_for_the_owner_that
 async def test_a_socket_is_closed_at_once_if_the_next_owner_needs_too_much() -> None:
     owner, client = Streams(), Client()
 
-    async def find_owner() -> Link:
+    async def find_owner() -> NodeLink:
         raise AssertionError("there is nothing to look for")
 
     async with nodes(owner) as pair:
@@ -156,7 +158,7 @@ async def test_a_socket_is_closed_at_once_if_the_next_owner_needs_too_much() -> 
 async def test_a_socket_without_another_owner_is_closed_with_1012() -> None:
     owner, client = Streams(), Client()
 
-    async def find_owner() -> Link:
+    async def find_owner() -> NodeLink:
         raise AgentStopped("none")
 
     async with nodes(owner) as pair:

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ..errors import EverywordError, LinkBusy, LinkError
 from .kept_socket import KeptSocket
-from .link import Link
+from .link import NodeLink
 from .link_frames import LONGEST_PAYLOAD
 from .purposes import RELAY
 from .relay_header import FRAMES, byte_pairs, header_of
@@ -78,12 +78,12 @@ CLOSE_SECONDS: Final = 10.0
 """How long a client has to take what the owner sent before it closed the socket or ended the response."""
 
 
-FindOwner: TypeAlias = Callable[[], Awaitable[Link]]
+FindOwner: TypeAlias = Callable[[], Awaitable[NodeLink]]
 """Returns the link to the node that owns the agent now; raises an `EverywordError` if there is none in time."""
 
 
 async def relay(
-    link: Link,
+    link: NodeLink,
     scope: Scope,
     receive: Receive,
     send: Send,
@@ -145,7 +145,7 @@ class _Relay(ABC):
         self._left = b""
         """How the client left, for the owner."""
 
-    async def run(self, link: Link, header: bytes) -> None:
+    async def run(self, link: NodeLink, header: bytes) -> None:
         try:
             stream = link.open(RELAY + header)
         except LinkError as exc:

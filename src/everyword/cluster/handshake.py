@@ -25,7 +25,7 @@ from ..errors import BadLinkFrame, LinkRefused, UsageError
 from ..ids import Incarnation
 from .link_frames import HELLO, PROOF, REFUSE
 
-__all__ = ["NONCE_BYTES", "VERSIONS", "Agreement", "Handshake", "LinkIdentity", "Versions"]
+__all__ = ["NONCE_BYTES", "VERSIONS", "Agreement", "Handshake", "LinkIdentity", "LinkVersions"]
 
 NONCE_BYTES: Final = 32
 
@@ -33,14 +33,14 @@ SHORTEST_SECRET: Final = 16
 """Bytes. A listener that is an impostor learns a proof, and could find a short secret by trying."""
 
 
-class Versions(NamedTuple):
+class LinkVersions(NamedTuple):
     """The versions of the protocol that a release speaks."""
 
     lowest: int
     highest: int
 
 
-VERSIONS: Final = Versions(1, 1)
+VERSIONS: Final = LinkVersions(1, 1)
 
 Sent = list[tuple[int, bytes]]
 """Kinds and payloads of frames to send."""
@@ -97,7 +97,7 @@ class Handshake:
         *,
         is_dialer: bool,
         expected: Incarnation | None = None,
-        versions: Versions = VERSIONS,
+        versions: LinkVersions = VERSIONS,
     ) -> None:
         self._secrets, self._is_dialer, self._expected, self._versions = identity.secrets, is_dialer, expected, versions
         self._own = msgspec.json.encode(_Hello(*versions, identity.incarnation, nonce))

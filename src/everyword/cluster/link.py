@@ -31,7 +31,7 @@ from .settings import LinkSettings
 from .silence import SilenceWatch
 from .streams import LinkStream, StreamTable
 
-__all__ = ["Link", "PeerServices"]
+__all__ = ["NodeLink", "PeerServices"]
 
 log = logging.getLogger("everyword.cluster")
 
@@ -52,7 +52,7 @@ class PeerServices(Protocol):
         """Take a hint. Must not raise."""
 
 
-class Link(asyncio.Protocol):
+class NodeLink(asyncio.Protocol):
     """A connection to another node. Both ends may open streams, call and hint.
 
     `ready` waits for the handshake. Afterwards the link works until `lost` is done, which says why it ended.
@@ -65,7 +65,7 @@ class Link(asyncio.Protocol):
         is_dialer: bool,
         settings: LinkSettings,
         services: PeerServices | None = None,
-        on_change: Callable[[Link], None] | None = None,
+        on_change: Callable[[NodeLink], None] | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._handshake, self._settings, self._services, self._on_change = handshake, settings, services, on_change

@@ -14,7 +14,7 @@ from ..ids import Incarnation
 from .addresses import LinkAddress, parse_address
 from .gone_nodes import GoneNodes
 from .handshake import NONCE_BYTES, Handshake, LinkIdentity
-from .link import Link, PeerServices
+from .link import NodeLink, PeerServices
 from .repeated_log import RepeatedLog
 from .settings import LinkSettings
 
@@ -36,15 +36,15 @@ class LinkServer:
     ) -> None:
         self._identity, self._services, self._tls = identity, services, tls
         self._settings = settings or LinkSettings()
-        self._unproven: set[Link] = set()
-        self._established: set[Link] = set()
+        self._unproven: set[NodeLink] = set()
+        self._established: set[NodeLink] = set()
         self._gone = GoneNodes()
         self._refused = RepeatedLog(log, logging.WARNING)
         self._server: asyncio.Server | None = None
         self._path = ""
 
     @property
-    def links(self) -> frozenset[Link]:
+    def links(self) -> frozenset[NodeLink]:
         """The links that are established."""
         return frozenset(self._established)
 
@@ -95,10 +95,10 @@ class LinkServer:
             with suppress(FileNotFoundError):
                 os.unlink(self._path)
 
-    def _accept(self) -> Link:
+    def _accept(self) -> NodeLink:
         """Return the protocol of a connection that was accepted."""
         handshake = Handshake(self._identity, secrets.token_bytes(NONCE_BYTES), is_dialer=False)
-        link = Link(
+        link = NodeLink(
             handshake, is_dialer=False, settings=self._settings, services=self._services, on_change=self._changed
         )
         self._unproven.add(link)
@@ -106,7 +106,7 @@ class LinkServer:
             link.abort("too many connections have not proved that they know the secret")
         return link
 
-    def _changed(self, link: Link) -> None:
+    def _changed(self, link: NodeLink) -> None:
         if not link.lost.done():
             self._unproven.discard(link)
             self._established.add(link)

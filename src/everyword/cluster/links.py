@@ -12,7 +12,7 @@ from ..ids import Incarnation
 from .addresses import LinkAddress, parse_address
 from .gone_nodes import GoneNodes
 from .handshake import NONCE_BYTES, Handshake, LinkIdentity
-from .link import Link, PeerServices
+from .link import NodeLink, PeerServices
 from .settings import LinkSettings
 
 __all__ = ["Links"]
@@ -35,16 +35,16 @@ class Links:
     ) -> None:
         self._identity, self._services, self._tls = identity, services, tls
         self._settings = settings or LinkSettings()
-        self._links: dict[tuple[Incarnation, str], Link] = {}
-        self._connecting: dict[Link, asyncio.Task[None]] = {}
+        self._links: dict[tuple[Incarnation, str], NodeLink] = {}
+        self._connecting: dict[NodeLink, asyncio.Task[None]] = {}
         self._gone = GoneNodes()
         self._is_closed = False
 
-    def __iter__(self) -> Iterator[Link]:
+    def __iter__(self) -> Iterator[NodeLink]:
         """Iterate over the links that are established."""
         return iter([link for link in self._links.values() if link.is_usable])
 
-    async def get(self, incarnation: Incarnation, address: str) -> Link:
+    async def get(self, incarnation: Incarnation, address: str) -> NodeLink:
         """Return the link to this incarnation; dial unless there is one. Callers that wait share one dial.
 
         Raises:
@@ -83,7 +83,7 @@ class Links:
         for link in links:
             await link.wait_closed()
 
-    def _dial(self, incarnation: Incarnation, address: str) -> Link:
+    def _dial(self, incarnation: Incarnation, address: str) -> NodeLink:
         if self._is_closed:
             raise LinkLost(f"unable to link to node {incarnation}; this node is shutting down")
         if incarnation in self._gone:
@@ -94,13 +94,13 @@ class Links:
         handshake = Handshake(self._identity, secrets.token_bytes(NONCE_BYTES), is_dialer=True, expected=incarnation)
         key = incarnation, address
 
-        def changed(link: Link) -> None:
+        def changed(link: NodeLink) -> None:
             if link.lost.done() and self._links.get(key) is link:
                 del self._links[key]
                 if (connecting := self._connecting.get(link)) is not None:
                     connecting.cancel()
 
-        link = Link(handshake, is_dialer=True, settings=self._settings, services=self._services, on_change=changed)
+        link = NodeLink(handshake, is_dialer=True, settings=self._settings, services=self._services, on_change=changed)
         self._links[key] = link
         task = asyncio.get_running_loop().create_task(
             self._connect(link, incarnation, where), name=f"dial node {incarnation}"
@@ -109,7 +109,7 @@ class Links:
         task.add_done_callback(lambda _: self._connecting.pop(link))
         return link
 
-    async def _connect(self, link: Link, incarnation: Incarnation, where: LinkAddress) -> None:
+    async def _connect(self, link: NodeLink, incarnation: Incarnation, where: LinkAddress) -> None:
         loop = asyncio.get_running_loop()
         try:
             if where.path:

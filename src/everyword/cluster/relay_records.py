@@ -21,8 +21,8 @@ __all__ += [
     "FIRST_PART",
     "LAST_PART",
     "Close",
-    "FramePiece",
     "MessageJoiner",
+    "RelayedPiece",
     "Start",
     "body_records",
     "close_of",
@@ -93,7 +93,7 @@ class _Slice(Protocol):
     def parts(self) -> tuple[bytes, ...]: ...
 
 
-class FramePiece(Protocol):
+class RelayedPiece(Protocol):
     """A slice of frames as the server has it: whole frames, or a part of one."""
 
     @property
@@ -209,7 +209,7 @@ def part_records(whole: bytes, part: bytes, data: bytes) -> Iterator[Record]:
         is_first = False
 
 
-def piece_records(pieces: list[FramePiece]) -> Iterator[Record]:
+def piece_records(pieces: list[RelayedPiece]) -> Iterator[Record]:
     """Yield the records of a server's pieces. Empties the list, so that what was sent can be freed."""
     pieces.reverse()
     while pieces:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from starlette.requests import HTTPConnection
 
 from ..agents import Agent, agent_kind
-from ..cluster.link import Link
+from ..cluster.link import NodeLink
 from ..errors import BadInput, EverywordError, UsageError, public_text
 from ..ids import AgentId
 from ..principals import Principal, acting_as
@@ -47,7 +47,7 @@ class Admitted(NamedTuple):
 class OnAnotherNode(NamedTuple):
     """A client that was admitted, and whose agent another node owns: that one serves it."""
 
-    link: Link
+    link: NodeLink
     principal: Principal
     node: NodeLinks
     agent: AgentId

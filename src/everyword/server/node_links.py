@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..cluster.asgi_relay import relay
 from ..cluster.handshake import LinkIdentity
-from ..cluster.link import Link
+from ..cluster.link import NodeLink
 from ..cluster.link_server import LinkServer
 from ..cluster.links import Links
 from ..cluster.peer_requests import PeerRequests
@@ -114,7 +114,7 @@ class NodeLinks:
 
     # -- finding the owner ---------------------------------------------------------------------------------------------
 
-    async def owner(self, agent: AgentId, *, takes: bool) -> Link | None:
+    async def owner(self, agent: AgentId, *, takes: bool) -> NodeLink | None:
         """Return the link to the node that owns the agent; None if this node may serve it.
 
         An agent that no live node owns is loaded here, if `takes` says so. While the owner cannot be reached, this
@@ -153,7 +153,7 @@ class NodeLinks:
             if change.done():
                 look_at = 0.0
 
-    async def link_to_owner(self, agent: AgentId) -> Link:
+    async def link_to_owner(self, agent: AgentId) -> NodeLink:
         """Return the link to the node that owns the agent; to this node itself, if it does; raises as `owner`."""
         link = await self.owner(agent, takes=True)
         if link is not None:
@@ -195,12 +195,12 @@ class NodeLinks:
 
 
 async def relay_client(
-    link: Link,
+    link: NodeLink,
     principal: Principal,
     scope: Scope,
     receive: Receive,
     send: Send,
-    find_owner: Callable[[], Awaitable[Link]] | None = None,
+    find_owner: Callable[[], Awaitable[NodeLink]] | None = None,
 ) -> None:
     """Let the node at the other end of a link serve a request or a socket that was let in here."""
     attached = msgspec.json.encode(_LetIn(principal.identity, principal.expires))

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
 import msgspec
 
-from ..cluster.link import Link
+from ..cluster.link import NodeLink
 from ..errors import AgentStopped, LinkError, OwnedElsewhere
 from ..ids import AgentId
 from ..runtime.api.calls import MethodCall, StreamItem
@@ -74,14 +74,14 @@ class RemoteCalls:
             return True
 
 
-async def _result(link: Link, method: str, payload: bytes) -> bytes:
+async def _result(link: NodeLink, method: str, payload: bytes) -> bytes:
     outcome = _decode_outcome(await link.call(method, payload, timeout=None))
     if outcome.failure:
         raise revive_failure(bytes(outcome.failure))
     return bytes(outcome.result)
 
 
-async def _items(link: Link, call: MethodCall) -> AsyncGenerator[StreamItem, None]:
+async def _items(link: NodeLink, call: MethodCall) -> AsyncGenerator[StreamItem, None]:
     parts = link.stream(STREAM, msgspec.json.encode(call))
     try:
         async for part in parts:

@@ -21,7 +21,7 @@ from everyword.ids import AgentId, Attempt, Millis, TurnId
 from everyword.log.base import Entry, SqlResult
 from everyword.log.postgres.address import DatabaseAddress
 from everyword.log.postgres.database_pages import BLOCK, changed_pages
-from everyword.log.postgres.retention import Retention
+from everyword.log.postgres.retention import PostgresRetention
 from everyword.log.postgres.store import PostgresLog
 from everyword.messages.managed_stream import encode_chunk_event
 from tests.log.building import A, B, Owner, agent_row, chunk, ended_row, fact, message_row, turn_row
@@ -439,14 +439,14 @@ async def test_a_connection_that_is_lost_while_a_database_is_opened_has_written_
 async def test_databases_work_after_a_store_that_was_opened_at_the_second_attempt(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_days, failures = Retention.make_days, [LogUnavailable("unable to do it; the database is busy")]
+    make_days, failures = PostgresRetention.make_days, [LogUnavailable("unable to do it; the database is busy")]
 
-    async def fail_once(self: Retention, now: Millis) -> None:
+    async def fail_once(self: PostgresRetention, now: Millis) -> None:
         if failures:
             raise failures.pop()
         await make_days(self, now)
 
-    monkeypatch.setattr(Retention, "make_days", fail_once)
+    monkeypatch.setattr(PostgresRetention, "make_days", fail_once)
     async with opened(postgres_url) as store:
         assert not failures
         await store.activate(A)

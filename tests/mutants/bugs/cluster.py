@@ -129,14 +129,14 @@ BUGS = [
         "a node that is gone dials again, and its clients are served twice",
     ),
     Bug(
-        "Link.ready",
+        "NodeLink.ready",
         "callers share one dial",
         replace("asyncio.shield(self._settled)", "self._settled"),
         f"{LINKS}::test_a_caller_that_gives_up_does_not_end_the_dial_of_others",
         "a client that leaves ends the requests of others",
     ),
     Bug(
-        "Link._count_unproven",
+        "NodeLink._count_unproven",
         "strangers are bounded",
         never("self._unproven_bytes > ..."),
         f"{LINKS}::test_bytes_before_the_proof_are_limited",

@@ -96,7 +96,7 @@ BUGS = [
         "a statement is said not to be written, and is",
     ),
     Bug(
-        "Retention.prune",
+        "PostgresRetention.prune",
         "views show the committed log",
         never("$pruned.chunks or $pruned.states"),
         f"{DATABASES}::test_a_view_does_not_show_chunks_that_retention_deleted",

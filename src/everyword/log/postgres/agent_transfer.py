@@ -13,7 +13,7 @@ from ..base import Entry, Stored
 from ..chunk_packing import pack
 from .connection import Connector
 from .days import Days
-from .pending_write import PendingRows
+from .pending_write import PostgresPendingRows
 from .writer import Fence
 
 __all__ = ["TransferredAgent", "transfer_agent"]
@@ -59,7 +59,7 @@ async def transfer_agent(
         key, epoch = found["key"], max(found["epoch"], given.epoch + 1)
         lease = [key], [epoch], [found["root"]], [found["term"]]
         await connection.execute(sql["set_epoch"], key, epoch)
-        pending = PendingRows(days)
+        pending = PostgresPendingRows(days)
         async for events in given.events:
             columns = _columns(key, epoch, events)
             if await connection.fetchval(sql["append"], *fence, *lease, *columns) is not None:

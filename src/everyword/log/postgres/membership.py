@@ -12,7 +12,7 @@ from .agent_leases import AgentLeases, OwnedRoot
 from .connection import Connector
 from .node_lease import NodeLease
 from .queries import Queries
-from .writer import Fence, Writer
+from .writer import Fence, PostgresWriter
 
 __all__ = ["Membership"]
 
@@ -27,7 +27,7 @@ class Membership:
         node: NodeLease,
         connector: Connector,
         leases: AgentLeases,
-        opened: Callable[[], tuple[Writer, Queries]],
+        opened: Callable[[], tuple[PostgresWriter, Queries]],
     ) -> None:
         self._node, self._connector, self._leases, self._opened = node, connector, leases, opened
         self._listener: NodeListener | None = None

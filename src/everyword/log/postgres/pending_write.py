@@ -13,10 +13,10 @@ from .agent_leases import AgentLease
 from .days import Days
 from .row_codec import message_record, turn_record
 
-__all__ = ["PendingRows", "PendingWrite"]
+__all__ = ["PendingWrite", "PostgresPendingRows"]
 
 
-class PendingRows:
+class PostgresPendingRows:
     """The rows of one transaction, by key."""
 
     def __init__(self, days: Days) -> None:
@@ -96,7 +96,7 @@ class PendingWrite:
     """The batches of one transaction. Adding one moves the head of its lease; `undo` moves all of them back."""
 
     def __init__(self, days: Days) -> None:
-        self.rows = PendingRows(days)
+        self.rows = PostgresPendingRows(days)
         self._days = days
         self._leases: dict[int, tuple[AgentLease, int]] = {}
         self._events: tuple[list[Any], ...] = ([], [], [], [], [], [], [], [], [])

@@ -12,7 +12,7 @@ from ..base import Pruned
 from .connection import DRIVER_ERRORS, Connector, refusal
 from .days import DAY, Days
 
-__all__ = ["Retention"]
+__all__ = ["PostgresRetention"]
 
 DAYS_AHEAD: Final = 3
 """How many days have a partition before they begin: a node that is away for so long writes to partition 0."""
@@ -21,7 +21,7 @@ LOCK_TIMEOUT: Final = "500ms"
 """How long a change of partitions waits for reads and writes that are under way; others wait behind it meanwhile."""
 
 
-class Retention:
+class PostgresRetention:
     """Deletes old events of all agents."""
 
     def __init__(self, connector: Connector, pool: Any, days: Days) -> None:

@@ -25,12 +25,12 @@ from .days import Days
 from .log_reads import LogReads
 from .membership import Membership
 from .node_lease import NodeLease
-from .pending_write import PendingRows
+from .pending_write import PostgresPendingRows
 from .queries import Queries
-from .retention import Retention
+from .retention import PostgresRetention
 from .row_codec import agent_row, kept_rows, message_rows, stored_events, turn_rows
 from .schema import prepare_schema
-from .writer import Fence, Writer
+from .writer import Fence, PostgresWriter
 
 __all__ = ["DEFAULT_LEASE", "PostgresLog"]
 
@@ -84,7 +84,7 @@ class PostgresLog(LogReads):
             on_change=self._changed,
         )
         self._patience = patience
-        self._opened: tuple[Writer, Queries, Retention] | None = None
+        self._opened: tuple[PostgresWriter, Queries, PostgresRetention] | None = None
         self._is_open = False
         self._databases = PostgresAgentDatabases(
             self._connector, self._node, self._leases, lambda: self._queries, timeout=lease / 3
@@ -115,8 +115,8 @@ class PostgresLog(LogReads):
     async def _open(self) -> None:
         await prepare_schema(self._connector)
         pool = await self._connector.pool(READERS)
-        writer = Writer(self._connector, self._node, self._leases, self._days)
-        retention = Retention(self._connector, pool, self._days)
+        writer = PostgresWriter(self._connector, self._node, self._leases, self._days)
+        retention = PostgresRetention(self._connector, pool, self._days)
         self._opened = writer, Queries(self._connector, pool), retention
         try:
             await self._node.start()
@@ -220,7 +220,7 @@ class PostgresLog(LogReads):
             key = await connection.fetchval(self._connector.sql["key_of"], agent)
             if key is None:
                 raise UsageError(f"unable to replace the rows of {agent!r}; it has no log")
-            pending = PendingRows(self._days)
+            pending = PostgresPendingRows(self._days)
             for row in rows:
                 pending.put(key, row, 0)
             pending.wake(key, wake)
@@ -238,7 +238,7 @@ class PostgresLog(LogReads):
         await self._writer.submit(f"copy {given.agent!r}", put)
 
     @property
-    def _writer(self) -> Writer:
+    def _writer(self) -> PostgresWriter:
         return self._parts_of_it[0]
 
     @property
@@ -246,11 +246,11 @@ class PostgresLog(LogReads):
         return self._parts_of_it[1]
 
     @property
-    def _retention(self) -> Retention:
+    def _retention(self) -> PostgresRetention:
         return self._parts_of_it[2]
 
     @property
-    def _parts_of_it(self) -> tuple[Writer, Queries, Retention]:
+    def _parts_of_it(self) -> tuple[PostgresWriter, Queries, PostgresRetention]:
         if self._opened is None or not self._is_open:
             raise LogUnavailable("unable to use the store; it is not open")
         return self._opened

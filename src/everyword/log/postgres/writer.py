@@ -22,7 +22,7 @@ from .days import Days
 from .node_lease import NodeLease
 from .pending_write import PendingWrite
 
-__all__ = ["Fence", "Work", "Writer"]
+__all__ = ["Fence", "PostgresWriter", "Work"]
 
 MOST_BATCHES: Final = 2000
 """Batches of one transaction at most, so that it stays far below the time that a statement may take."""
@@ -45,7 +45,7 @@ class _Job(Receipt, eq=False):
     doing: str = ""
 
 
-class Writer:
+class PostgresWriter:
     """Belongs to the event loop that starts it."""
 
     def __init__(self, connector: Connector, node: NodeLease, leases: AgentLeases, days: Days) -> None:
