@@ -111,6 +111,16 @@ class NodeMembership(Protocol):
         """Return the node that owns the agent; None if no live node does."""
         ...
 
+    async def every_node_knows(self, version: int) -> bool:
+        """Return whether every live node knows this version of the schema.
+
+        Once that is true it stays true: nodes that do not know the version cannot join any more (N-6).
+
+        Raises:
+            LogError: the store cannot be asked.
+        """
+        ...
+
     async def begin_drain(self) -> None:
         """Note for the others that this node is about to leave."""
         ...

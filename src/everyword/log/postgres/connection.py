@@ -9,17 +9,20 @@ from typing import Any, Final
 
 import asyncpg
 
-from ...errors import EverywordError, Fenced, LogError, LogUnavailable
+from ...errors import EverywordError, Fenced, LogError, LogTooNew, LogUnavailable
 from ..sql_files import parse_statements
 from .address import DatabaseAddress
 
-__all__ = ["DRIVER_ERRORS", "LOST_FENCE", "NOT_ALLOWED", "Connector", "refusal"]
+__all__ = ["DRIVER_ERRORS", "LOST_FENCE", "NOT_ALLOWED", "TOO_OLD", "Connector", "refusal"]
 
 OLDEST: Final = 14
 """The oldest PostgreSQL that works."""
 
 DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 """What the driver raises when a statement or a connection fails."""
+
+TOO_OLD: Final = "EW003"
+"""The database's code for a node of a release that is too old to join."""
 
 LOST_FENCE: Final = "EW002"
 """The database's code for a node that may not write any more."""
@@ -133,6 +136,8 @@ def refusal(doing: str, exc: BaseException) -> EverywordError:
         return exc
     if getattr(exc, "sqlstate", None) == LOST_FENCE:
         return Fenced(f"unable to {doing}; {_sentence(exc)}")
+    if getattr(exc, "sqlstate", None) == TOO_OLD:
+        return LogTooNew(f"unable to {doing}; {_sentence(exc)}. Upgrade everyword")
     return LogUnavailable(f"unable to {doing}; {_sentence(exc) or type(exc).__name__}")
 
 

@@ -110,5 +110,8 @@ class Membership:
     async def locate(self, agent: AgentId) -> LiveNode | None:
         return await self._opened()[1].owner(root_id(agent))
 
+    async def every_node_knows(self, version: int) -> bool:
+        return await self._node.every_node_knows(version)
+
     async def begin_drain(self) -> None:
         await self._node.set_draining()

@@ -61,6 +61,8 @@ class NodeLease:
         self.clock = DatabaseClock()
         self._validity = Validity(lease, lambda: self._lose("it was not renewed in time"))
         self._started_ms = 0
+        self._oldest = 0
+        """The version that every live node is known to know, and every one that joins."""
         self._connection: Any = None
         self._look = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -120,6 +122,21 @@ class NodeLease:
         except DRIVER_ERRORS as exc:
             raise refusal("note that this node is stopping", exc) from exc
 
+    async def every_node_knows(self, version: int) -> bool:
+        """Return whether every live node knows this version; see `NodeMembership`."""
+        if version <= self._oldest:
+            return True
+        if any(node.version < version for node in self.live):
+            return False
+        try:
+            async with self._connector.connected() as connection:  # a node may have joined since the last heartbeat
+                is_known = bool(await connection.fetchval(self._connector.sql["raise_oldest"], version))
+        except DRIVER_ERRORS as exc:
+            raise refusal(f"use version {version} of the schema", exc) from exc
+        if is_known:
+            self._oldest = version
+        return is_known
+
     # -- the heartbeat -------------------------------------------------------------------------------------------
 
     async def _keep(self) -> None:
@@ -148,7 +165,7 @@ class NodeLease:
         except DRIVER_ERRORS as exc:
             connection.terminate()
             raise refusal("register this node", exc) from exc
-        self._started_ms = 0
+        self._started_ms = self._oldest = 0
         self._validity.extend(before)
         log.info("this node is %r, incarnation %d", self._told[0], self.incarnation)
         return await self._renew()

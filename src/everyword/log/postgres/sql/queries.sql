@@ -91,7 +91,10 @@ select n.id, n.name, n.url, n.version, n.state, everyword.ms(n.since),
   from everyword.agent a join everyword.node n on n.id = a.node where a.id = $1 and n.state <> 'gone';
 
 -- name: register
-select everyword.register_1($1, $2, $3, $4);
+select everyword.register_2($1, $2, $3, $4);
+
+-- name: raise_oldest
+select everyword.raise_oldest_1($1);
 
 -- name: heartbeat
 select * from everyword.heartbeat_1($1, $2);
@@ -177,7 +180,8 @@ select version, oldest from everyword.store;
 
 -- name: set_store_version
 insert into everyword.store (version, oldest) values ($1, $2)
-  on conflict (is_one) do update set version = greatest(store.version, $1), oldest = $2;
+  on conflict (is_one) do update set version = greatest(store.version, $1),
+    oldest = greatest(store.oldest, $2);
 
 -- name: read_secret
 select secret from everyword.store;
