@@ -10,8 +10,10 @@ import pytest
 
 from everyword.core.commands import CancelTurns
 from everyword.core.state import Rules
+from everyword.errors import LogUnavailable
 from everyword.events import AttemptDelayed, AttemptInterrupted, AttemptStarted, MessageEnded, Outcome, TurnEnded
-from everyword.ids import AgentId, RequestId
+from everyword.ids import AgentId, Millis, RequestId
+from everyword.log.base import Pruned
 from everyword.log.memory import MemoryLog
 from everyword.messages.message import UIMessage
 from everyword.runtime.api import TurnCall
@@ -244,3 +246,39 @@ async def test_a_process_that_dies_at_its_last_commit_leaves_a_turn_that_goes_on
             assert (await watcher.ended(1)).outcome is Outcome.COMPLETED
             causes = [event.cause for event in watcher.events if isinstance(event, AttemptStarted)]
     assert causes == ["first", cause]
+
+
+class LostConnection(MemoryLog):
+    """Hangs from now on, and answers a cancellation with an error, as a driver whose connection is lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs_in = ""
+        self.reached = asyncio.Event()
+
+    async def prune(self, before: Millis, *, limit: int = 2000) -> Pruned:
+        await self._hang("prune")
+        return await super().prune(before, limit=limit)
+
+    async def due(self, until: Millis, limit: int = 1000) -> list[tuple[AgentId, Millis]]:
+        await self._hang("due")
+        return await super().due(until, limit)
+
+    async def _hang(self, method: str) -> None:
+        if method == self.hangs_in:
+            self.reached.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise LogUnavailable("unable to go on; the connection was closed") from None
+
+
+@pytest.mark.parametrize("method", ["prune", "due"])
+async def test_a_store_that_swallows_a_cancellation_does_not_stop_the_shutdown(method: str) -> None:
+    store, clock = LostConnection(), ManualClock()
+    async with asyncio.timeout(PATIENCE), running(store, ScriptedResponder([]), clock) as directory:
+        store.hangs_in = method
+        directory.wakes.look_again()
+        clock.advance(directory.settings.retention_every / 1000)
+        await store.reached.wait()
+    assert directory.is_closed

@@ -40,6 +40,7 @@ class WakeScheduler:
         self._heap: list[tuple[Millis, AgentId]] = []
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopping = False
         self._refill_at = Millis(0)
         self._sweep_at = Millis(0)
 
@@ -54,6 +55,8 @@ class WakeScheduler:
         ]
 
     async def stop(self) -> None:
+        # A store may answer a cancellation with an error: asyncpg does, if the connection is lost in a transaction.
+        self._is_stopping = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -72,7 +75,7 @@ class WakeScheduler:
 
     async def _keep_time(self) -> None:
         clock, idle_after = self._directory.clock, self._directory.settings.idle_after
-        while True:
+        while not self._is_stopping:
             self._changed.clear()
             if clock.now() >= self._refill_at:
                 await self._refill()
@@ -81,7 +84,8 @@ class WakeScheduler:
                 self._directory.unload_idle()
                 self._sweep_at = Millis(clock.now() + max(idle_after // 4, 1))
             first = [self._heap[0][0]] if self._heap else []
-            await self._sleep(min(self._sweep_at, self._refill_at, *first))
+            if not self._is_stopping:
+                await self._sleep(min(self._sweep_at, self._refill_at, *first))
 
     async def _sleep(self, until: Millis) -> None:
         """Wait for the time, or for a change, whichever is first."""
@@ -166,5 +170,7 @@ class WakeScheduler:
                 while more:
                     more = (await self._directory.store.prune(Millis(clock.now() - settings.retention))).more
             except LogError as exc:
+                if self._is_stopping:
+                    return
                 log.error("unable to prune; trying again later: %s", exc)
             await clock.sleep_until(Millis(clock.now() + settings.retention_every))
