@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -243,3 +244,51 @@ async def test_a_closed_client_raises() -> None:
             await patiently(calling)
         with pytest.raises(ClientError, match="the client is closed"):
             await patiently(me.call("add", 1))
+
+
+class SlowToStop:
+    """A socket that is lost while something is being sent; what sends takes its time to notice."""
+
+    close_code, close_reason = 1006, ""
+
+    def __init__(self) -> None:
+        self.sending, self.lost, self.is_stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.stopping = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        yield '{"type": "cf_agent_identity", "name": "default", "agent": "fake"}'
+        await self.lost.wait()
+
+    async def send(self, frame: str) -> None:
+        self.sending.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopping.set()
+            await self.is_stopped.wait()
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_client_that_is_closed_while_its_socket_is_lost_stays_closed() -> None:
+    sockets: list[SlowToStop] = []
+
+    async def connect(url: str, headers: Any) -> SlowToStop:
+        sockets.append(SlowToStop())
+        return sockets[-1]
+
+    client = AgentClient("http://nowhere", "fake", connect=connect, backoff=QUICK)
+    await client.connection.open()
+    calling = asyncio.create_task(client.call("anything"))
+    await sockets[0].sending.wait()
+    sockets[0].lost.set()
+    await sockets[0].stopping.wait()
+    closing = asyncio.create_task(client.aclose())
+    await asyncio.sleep(0)
+    sockets[0].is_stopped.set()
+    async with asyncio.timeout(20):
+        await closing
+    assert len(sockets) == 1
+    with pytest.raises(ClientError):
+        await calling

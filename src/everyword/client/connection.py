@@ -190,8 +190,9 @@ class ReconnectingConnection:
         finally:
             self.is_open = False
             writing.cancel()
-            with suppress(asyncio.CancelledError):
-                await writing
+            await asyncio.wait([writing])  # not `await writing`: that this task is cancelled meanwhile would be lost
+            if not writing.cancelled():
+                writing.result()
             self._protocol.disconnected()
             await socket.close()
             self._closed(socket.close_code or 1006, socket.close_reason or "")
