@@ -199,11 +199,12 @@ async def _health(service: Callable[[], Awaitable[Service]], *, is_local: bool) 
 
 async def _is_writable(directory: Directory) -> bool:
     """Tell whether the store can write: no agent waits for a failed write to work again, and a test write works."""
+    if directory.ownership is not None:
+        # The heartbeat has written. A database that swallows everything would make a check of our own hang. Agents that
+        # could not be written do not count: another node may own them by now, and they never work again here.
+        return directory.ownership.nodes.is_valid
     if directory.failing:
         return False
-    if directory.ownership is not None:
-        # The heartbeat has written. A database that swallows everything would make a check of our own hang.
-        return directory.ownership.nodes.is_valid
     try:
         async with asyncio.timeout(PATIENCE):
             await directory.store.prune(Millis(0))  # a write that deletes nothing
