@@ -59,16 +59,19 @@ class ForkedProcess:
     def kill(self) -> None:
         """Kill it with SIGKILL, and wait for its end."""
         self._end(signal.SIGKILL)
+        self._output.close()
 
-    def stop(self) -> None:
-        """Stop it with SIGTERM, as a deployment does, and wait for its end."""
+    def stop(self) -> str:
+        """Stop it with SIGTERM, as a deployment does, and wait for its end; return the output that was not read."""
         self._end(signal.SIGTERM)
+        with self._output:
+            return self._output.read().decode(errors="replace")
 
     def _end(self, sign: signal.Signals) -> None:
         try:
             watched = os.pidfd_open(self.pid)
         except ProcessLookupError:
-            return self._output.close()
+            return
         try:
             signal.pidfd_send_signal(watched, sign)
             poll = select.poll()
@@ -78,7 +81,6 @@ class ForkedProcess:
             pass
         finally:
             os.close(watched)
-        return self._output.close()
 
 
 def fork_process(

@@ -12,11 +12,12 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from everyword.client import ChatClient, ChatFailed, ClientError
-from everyword.client.backoff import Backoff
-from tests.nodes.history import History, LogEvent, Seen
+from everyword.client import ChatClient
+from tests.nodes.chaos_clients import Crowd, pass_time
+from tests.nodes.history import History, LogEvent
 from tests.nodes.serving import NodeProcess
 from tests.postgres.server import OwnPostgres
 from tests.tcp_proxy import TcpProxy
@@ -26,7 +27,6 @@ __all__ = ["Chaos", "run_chaos"]
 LEASE: Final = 1.5
 NODES: Final = 3
 CHATS: Final = 4
-CLIENTS: Final = 2
 PATIENCE: Final = 120.0
 """Seconds for everything to come to rest when the faults are over."""
 
@@ -53,25 +53,31 @@ class Chaos:
         self._nodes: list[NodeProcess] = []
         self._databases: list[TcpProxy] = []
         self._links: list[TcpProxy] = []
-        self._progress = asyncio.Event()
-        self._is_over = False
+        self.crowd = Crowd(self._nodes, self.history, random.Random(self._random.random()))
+        self._last = "the start"
+        self.owners = 0
+        """How often an agent was loaded."""
 
     async def run(self, faults: int) -> list[str]:
         """Inject so many faults, let all come to rest; return what must not be."""
-        async with self._started(), asyncio.TaskGroup() as group:
-            clients = [
-                group.create_task(self._use(f"chat{chat}", client))
-                for chat in range(CHATS)
-                for client in range(CLIENTS)
-            ]
+        async with self._started():
+            crowd = self.crowd
+            ways = [crowd.ask, crowd.watch, crowd.stay]
+            clients = [asyncio.create_task(use(f"chat{chat}")) for chat in range(CHATS) for use in ways]
             for _ in range(faults):
                 await self._fault()
-            self._is_over = True
-            self._progress.set()
-            async with asyncio.timeout(PATIENCE):
-                await asyncio.wait(clients)
-                await self._look_at_ends()
-        return self.history.violations(await self._read_log())
+            crowd.end()
+            _, hanging = await asyncio.wait(clients, timeout=PATIENCE)
+            self.history.failed += [f"a client has not ended after {PATIENCE} s: {task}" for task in hanging]
+            for task in clients:
+                task.cancel()
+            await asyncio.gather(*clients, return_exceptions=bool(hanging))
+            await self._until_quiet()
+            await self._look_at_ends()
+            log = await self._read_log()
+            await self._stop_all()
+        self.owners = len({(event.agent, event.epoch) for event in log})
+        return self.history.violations(log)
 
     @asynccontextmanager
     async def _started(self) -> AsyncIterator[None]:
@@ -94,56 +100,18 @@ class Chaos:
             for proxy in [*self._databases, *self._links]:
                 await proxy.__aexit__()
 
-    # -- clients -----------------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------------------------
 
-    async def _use(self, chat: str, number: int) -> None:
-        """Be one client of a chat, on one node after the other; the first one asks, all of them watch."""
-        count = 0
-        while not self._is_over:
-            node = self._random.choice(self._nodes)
-            name = f"{chat}.{number}"
-            with suppress(ClientError, OSError):
-                async with ChatClient(node.url, "paced", chat, backoff=Backoff(first=0.05, most=0.5)) as client:
-                    watching = asyncio.create_task(self._watch(client, name))
-                    try:
-                        for _ in range(self._random.randint(1, 3)):
-                            if self._is_over:
-                                break
-                            if number == 0:
-                                count += 1
-                                await self._ask(client, chat, count)
-                            else:
-                                await self._some_news()
-                    finally:
-                        watching.cancel()
-                        await asyncio.wait([watching])
-
-    async def _ask(self, client: ChatClient, chat: str, count: int) -> None:
-        question = " ".join(f"{chat}-{count}-{n}" for n in range(self._random.randint(5, 40)))
-        self.history.unsure[chat].append(question)
-        reply = client.send(question)
-        try:
-            await reply
-        except ChatFailed as exc:
-            self.history.failed.append(f"{chat}: {exc}")
-            return
-        if reply.outcome != "completed":
-            self.history.failed.append(f"{chat}: a turn ended as {reply.outcome}")
-        self.history.asked[chat].append(question)
-
-    async def _watch(self, client: ChatClient, name: str) -> None:
-        while True:
-            for message in client.messages:
-                if message.role == "assistant":
-                    self.history.seen.append(Seen(name, message.id, message.text))
-            self._progress.set()
-            await client.connection.change()
-
-    async def _some_news(self) -> None:
-        if self._is_over:
-            return  # nothing new may come any more
-        self._progress.clear()
-        await self._progress.wait()
+    async def _until_quiet(self) -> None:
+        """Wait until nothing is left to do, and the only nodes are those that run."""
+        await self._until_none(
+            **{
+                "open turns": "select agent, turn from everyword.turn where ended_at is null",
+                "wake times": "select agent, at from everyword.wake",
+                "dead nodes": "select id, name from everyword.node n where state <> 'gone' and exists "
+                "(select from everyword.node m where m.name = n.name and m.id > n.id)",
+            }
+        )
 
     async def _look_at_ends(self) -> None:
         for chat in (f"chat{number}" for number in range(CHATS)):
@@ -151,21 +119,63 @@ class Chaos:
                 async with ChatClient(node.url, "paced", chat, connect_timeout=PATIENCE) as client:
                     self.history.final[chat][node.name] = [(m.id, m.role, m.text) for m in client.messages]
 
+    async def _stop_all(self) -> None:
+        """Stop all nodes; note the tasks, sessions and leases that they leave behind."""
+        told = await asyncio.gather(*(node.stop() for node in self._nodes))
+        self.history.failed += [f"a node said: {each}" for each in told if each]
+        await self._until_none(
+            **{
+                "leases": "select id, name from everyword.node where state <> 'gone' and until > clock_timestamp()",
+                "owned agents": "select a.id from everyword.agent a join everyword.node n on n.id = a.node "
+                "where n.state <> 'gone' and n.until > clock_timestamp()",
+                "sessions": "select query from pg_stat_activity where application_name = 'everyword'",
+            }
+        )
+
+    async def _until_none(self, **questions: str) -> None:
+        """Wait until none of the questions has rows; note what is left after a long time."""
+        until = asyncio.get_running_loop().time() + PATIENCE
+        for what, question in questions.items():
+            while rows := await self._query(question):
+                if asyncio.get_running_loop().time() > until:
+                    self.history.failed.append(f"left at the end: {what}: {[tuple(row) for row in rows]}")
+                    break
+                await pass_time(0.1)
+
+    async def _read_log(self) -> list[LogEvent]:
+        rows = await self._query(
+            "select a.id, e.seq, e.more, e.epoch, e.at, e.kind, e.turn, "
+            "case when e.kind <> 'chunk' then e.body else '' end from everyword.event e "
+            "join everyword.agent a on a.key = e.agent order by a.id, e.seq"
+        )
+        return [LogEvent(*row) for row in rows]
+
+    async def _query(self, question: str) -> list[Any]:
+        connection = await self._postgres.connect("everyword")
+        try:
+            return list(await connection.fetch(question))
+        finally:
+            await connection.close()
+
     # -- faults ------------------------------------------------------------------------------------------------------
 
     async def _fault(self) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.crowd.news()
+        except TimeoutError:
+            self.history.failed.append(f"no client saw anything for {PATIENCE} s after {self._last}")
         kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         number = self._random.randrange(NODES)
         self.faults[kind] += 1
-        await self._some_news()
+        self._last = f"{kind} of n{number}"
+        sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S.%f} {self._last}\n")
         fault: Callable[[int], Awaitable[None]] = getattr(self, f"_{kind}")
         await fault(number)
 
     async def _for_a_while(self, leases: float = 1.5) -> None:
         """Let some time pass, drawn: a fault may be shorter than a lease, or longer."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._random.uniform(0.05, leases * LEASE)):
-                await asyncio.Event().wait()
+        await pass_time(self._random.uniform(0.05, leases * LEASE))
 
     async def _kill(self, number: int) -> None:
         await self._nodes[number].kill()
@@ -178,7 +188,8 @@ class Chaos:
         self._nodes[number].resume()
 
     async def _stop(self, number: int) -> None:
-        await self._nodes[number].stop()
+        if said := await self._nodes[number].stop():
+            self.history.failed.append(f"n{number} was told to stop, and said: {said}")
         await self._nodes[number].start()
 
     async def _cut_database(self, number: int) -> None:
@@ -210,17 +221,6 @@ class Chaos:
         del number
         await self._postgres.restart("immediate")
 
-    async def _read_log(self) -> list[LogEvent]:
-        connection = await self._postgres.connect("everyword")
-        try:
-            found = await connection.fetch(
-                "select a.id, e.seq, e.more, e.epoch, e.at, e.kind, e.turn from everyword.event e "
-                "join everyword.agent a on a.key = e.agent order by a.id, e.seq"
-            )
-            return [LogEvent(*row) for row in found]
-        finally:
-            await connection.close()
-
 
 async def run_chaos(faults: int, seed: int, postgres: OwnPostgres) -> tuple[Chaos, list[str]]:
     """Run once; return the run and what must not be."""
@@ -239,7 +239,8 @@ def main() -> int:
     finally:
         postgres.close()
     questions = sum(len(asked) for asked in chaos.history.asked.values())
-    lines = [f"seed {given.seed}: {given.faults} faults {dict(chaos.faults)}, {questions} questions", *violations]
+    told = f"{questions} questions, {chaos.owners} loadings, {chaos.crowd.sockets} plain sockets"
+    lines = [f"seed {given.seed}: {given.faults} faults {dict(chaos.faults)}, {told}", *violations]
     sys.stdout.write("\n".join([*lines, f"{len(violations)} violations", ""]))
     return 1 if violations else 0
 

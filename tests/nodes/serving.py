@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
 import os
 import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 import uvicorn
 
 from everyword.agents import AIChatAgent, Turn, callable_method
+from everyword.log.features import is_usable
 from everyword.server import Everyword, Limits
 from everyword.server.node_settings import NodeSettings
 from tests.forked_processes import ForkedProcess, fork_process
 from tests.free_ports import free_port
+from tests.nodes.releases import FEATURE, NEW, OLD, play_release
 
 PACE = 0.02
 """Seconds between two words of `Paced`."""
+
+SLOW_PACE = 0.25
+"""Seconds between two words of `Endless`, of which a hundred speak at the same time."""
 
 LEASE = 1.5
 """Seconds: short, so that a takeover is soon; a busy machine may take a node for dead, which changes no result."""
@@ -60,9 +68,18 @@ class Chat(AIChatAgent):
 
 
 class Paced(AIChatAgent):
-    """Says the words of the question slowly enough that faults come in between."""
+    """Says the words of the question slowly enough that faults come in between. Has jobs, too."""
 
     max_attempts = 1000
+    initial_state: ClassVar = {"woken": 0}
+
+    @callable_method
+    async def wake_in(self, seconds: float) -> None:
+        await self.schedule(seconds, "woken", {})
+
+    async def woken(self, payload: dict[str, Any]) -> None:
+        del payload
+        self.set_state({"woken": self.state["woken"] + 1})
 
     async def on_chat_message(self, turn: Turn) -> Any:
         question = next(m for m in reversed(self.messages) if m.role == "user").text
@@ -77,6 +94,29 @@ class Paced(AIChatAgent):
             yield word
 
 
+class Endless(AIChatAgent):
+    """Says 0, 1, 2, … until the file exists that the question names. As the new release, it uses the new feature."""
+
+    app: ClassVar[Everyword]
+    knows_feature: ClassVar = False
+
+    async def on_chat_message(self, turn: Turn) -> Any:
+        end = Path(next(m for m in reversed(self.messages) if m.role == "user").text)
+        said = self.messages[-1].text if self.messages[-1].role == "assistant" else ""
+        await self._use_feature()
+        for number in itertools.count(len(said.split())):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SLOW_PACE):
+                    await turn.cancelled
+            yield f"{number} "
+            if end.exists():  # noqa: ASYNC240 - a local file
+                return
+
+    async def _use_feature(self) -> None:
+        if self.knows_feature and await is_usable(FEATURE, (await self.app.service()).directory.store.nodes):
+            self.set_state({"release": "new"})
+
+
 class NodeProcess:
     """One node. It can be killed, paused, told to stop, and started again on the same port."""
 
@@ -85,6 +125,8 @@ class NodeProcess:
         self.port, self.link_port = free_port(), free_port()
         self.address = f"127.0.0.1:{self.link_port}"
         """Where other nodes are told that it is."""
+        self.release = OLD
+        """The version of the release that it runs from its next start on."""
         self._process: ForkedProcess | None = None
 
     @property
@@ -99,7 +141,7 @@ class NodeProcess:
     async def start(self) -> None:
         def start() -> None:
             link = f"127.0.0.1:{self.link_port}"
-            arguments = self._store, str(self.port), self.name, str(self._lease), link, self.address
+            arguments = self._store, str(self.port), self.name, str(self._lease), link, self.address, str(self.release)
             self._process = fork_process("tests.nodes.serving", *arguments)
             self._process.until_ready()
 
@@ -111,11 +153,16 @@ class NodeProcess:
         if process is not None:
             await asyncio.to_thread(process.kill)
 
-    async def stop(self) -> None:
-        """Tell it to stop, as a deployment does, and wait for its end."""
+    async def stop(self) -> str:
+        """Tell it to stop, as a deployment does, and wait for its end; return what it complained about."""
         process, self._process = self._process, None
-        if process is not None:
-            await asyncio.to_thread(process.stop)
+        if process is None:
+            return ""
+        try:
+            return await asyncio.to_thread(process.stop)
+        except AssertionError as exc:
+            await asyncio.to_thread(process.kill)
+            return str(exc)
 
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
@@ -141,11 +188,14 @@ class _Announced(uvicorn.Server):
         os.write(1, b"ready\n")
 
 
-def main(store: str, port: str, name: str, lease: str, listen: str, address: str) -> None:
+def main(store: str, port: str, name: str, lease: str, listen: str, address: str, release: str) -> None:
     """Serve until the process is killed or told to stop."""
+    play_release(int(release))
+    logging.basicConfig(format=f"%(asctime)s {name} %(message)s", level=logging.WARNING)
     settings = NodeSettings(name=name, lease=float(lease), listen=listen, address=address)
     limits = Limits(requests_per_minute=10**6, frames_per_minute=10**6)
-    app = Everyword([Chat, Paced], store=store, node=settings, limits=limits)
+    app = Everyword([Chat, Endless, Paced], store=store, node=settings, limits=limits)
+    Endless.app, Endless.knows_feature = app, int(release) == NEW
     app.grace = 0.5
     config = uvicorn.Config(
         app,
@@ -155,4 +205,11 @@ def main(store: str, port: str, name: str, lease: str, listen: str, address: str
         log_level=os.environ.get("LOG", "warning"),
         timeout_graceful_shutdown=1,
     )
-    asyncio.run(_Announced(config).serve())
+    asyncio.run(_serve(_Announced(config)))
+
+
+async def _serve(server: uvicorn.Server) -> None:
+    await server.serve()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        os.write(1, f"tasks are left: {sorted(task.get_name() for task in left)}\n".encode())

@@ -51,8 +51,8 @@ class RawClient:
         return sum(frame["type"] == kind for frame in self.frames)
 
 
-def connect(node: NodeProcess, name: str = "a") -> websockets.connect:
-    return websockets.connect(f"ws://127.0.0.1:{node.port}/agents/chat/{name}", max_size=None)
+def connect(node: NodeProcess, name: str = "a", kind: str = "chat") -> websockets.connect:
+    return websockets.connect(f"ws://127.0.0.1:{node.port}/agents/{kind}/{name}", max_size=None)
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
