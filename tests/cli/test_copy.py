@@ -307,6 +307,28 @@ def test_sub_agents_and_own_databases_are_copied(tmp_path: Path, postgres_url: s
     assert "2 agents had been copied before" in out
 
 
+def test_a_database_that_differs_is_reported(
+    tmp_path: Path, postgres_url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, put = tmp_path / "log.db", PostgresLog.put_agent
+
+    async def fill() -> None:
+        async with Everyword([Chat], store=str(path)) as app:
+            ann = await loaded_agent(app.get(Chat, "ann"))
+            await ann.set_state("ann")
+            await ann.sql("create table t (x)")
+
+    async def put_and_damage(self: PostgresLog, given: agent_transfer.TransferredAgent) -> None:
+        await put(self, given)
+        await execute(postgres_url, "update {}.page set body = set_byte(body, 100, 9) where number = 1")
+
+    asyncio.run(fill())
+    monkeypatch.setattr(PostgresLog, "put_agent", put_and_damage)
+    code, out, _ = say(capsys, "copy", str(path), postgres_url)
+    assert code == 1
+    assert "✗ chat/ann: its own SQL database differs" in out
+
+
 def test_progress_is_shown_on_a_terminal(stored: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Tty()
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -336,7 +336,12 @@ class LogAdmin(Protocol):
     """Operations for tools; a running server does not use them."""
 
     async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
-        """Replace the agent's projections, in one transaction."""
+        """Replace the agent's projections, in one transaction. A store that several nodes share needs its lease.
+
+        Raises:
+            UsageError: the agent has no log.
+            Fenced: this node does not hold the agent's lease. Nothing was written.
+        """
         ...
 
     async def turns(self, agent: AgentId, *, newest: int | None = None) -> list[TurnRow]:

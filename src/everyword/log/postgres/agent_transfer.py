@@ -68,7 +68,9 @@ async def transfer_agent(
         for row in given.rows:
             pending.put(key, row, 0)
         pending.wake(key, given.wake)
-        await connection.execute(sql["replace_rows"], agent, *pending.arguments())
+        proof = key, epoch, found["root"], found["term"]
+        if not await connection.fetchval(sql["replace_rows"], *fence, *proof, *pending.arguments()):
+            raise Fenced(f"unable to write {agent!r}; it has another owner now")
         await connection.execute(sql["note_replaced_states"], key)
         if given.states_gone:
             await connection.execute(sql["set_pruned_states"], key, given.states_gone)

@@ -216,15 +216,18 @@ class PostgresLog(LogReads):
 
     async def replace_rows(self, agent: AgentId, rows: Iterable[Row], wake: Millis | None) -> None:
         async def replace(connection: Any, fence: Fence) -> None:
-            del fence  # a tool that holds no lease may rebuild
-            key = await connection.fetchval(self._connector.sql["key_of"], agent)
-            if key is None:
-                raise UsageError(f"unable to replace the rows of {agent!r}; it has no log")
+            sql, lease = self._connector.sql, self._leases.find(agent)
+            if lease is None:
+                if await connection.fetchval(sql["key_of"], agent) is None:
+                    raise UsageError(f"unable to replace the rows of {agent!r}; it has no log")
+                raise Fenced(f"unable to replace the rows of {agent!r}; this node does not hold its lease")
             pending = PostgresPendingRows(self._days)
             for row in rows:
-                pending.put(key, row, 0)
-            pending.wake(key, wake)
-            await connection.execute(self._connector.sql["replace_rows"], agent, *pending.arguments())
+                pending.put(lease.key, row, 0)
+            pending.wake(lease.key, wake)
+            proof = lease.key, lease.epoch, lease.root.key, lease.root.term
+            if not await connection.fetchval(sql["replace_rows"], *fence, *proof, *pending.arguments()):
+                raise Fenced(f"unable to replace the rows of {agent!r}; it has another owner now")
 
         await self._writer.submit(f"replace the rows of {agent!r}", replace)
 

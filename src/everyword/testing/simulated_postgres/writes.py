@@ -242,9 +242,17 @@ async def destroy(call: Call, node: int, generation: int, key: int, epoch: int, 
 
 
 @statement("replace_rows")
-async def replace_rows(call: Call, agent: str, *changes: Any) -> list[Row]:
-    tables, own = call.tables, call.tables.agent(agent)
-    assert own is not None
+async def replace_rows(call: Call, node: int, generation: int, *values: Any) -> list[Row]:
+    with call.fence(node, generation):
+        await call.work()
+        is_ours = is_held(call.tables, node, *values[:4])
+        if is_ours:
+            _replace_rows(call.tables, values[0], values[4:])
+        return rows("replaced", [[is_ours]])
+
+
+def _replace_rows(tables: Tables, key: int, changes: Sequence[Any]) -> None:
+    own = tables.agents[key]
     for table in (tables.turns, tables.messages, tables.kept, tables.wakes):
         table.pop(own.key, None)
     tables.requests = {key: turn for key, turn in tables.requests.items() if key[0] != own.key}
@@ -255,4 +263,3 @@ async def replace_rows(call: Call, agent: str, *changes: Any) -> list[Row]:
         if events:
             part, first = max(event.part for event in events), min(event.seq - event.more for event in events)
             record.values = (*record.values[:-2], part, first)
-    return []

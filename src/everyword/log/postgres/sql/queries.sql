@@ -8,7 +8,7 @@ select everyword.append_with_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
   $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31);
 
 -- name: replace_rows
-select everyword.replace_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
+select everyword.replace_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
 
 -- name: key_of
 select key from everyword.agent where id = $1;

@@ -306,26 +306,30 @@ begin
   return lost;
 end $$;
 
--- Replace the projections of an agent. Where the chunks of its turns are is seen from the events.
+-- Replace the projections of an agent. Where the chunks of its turns are is seen from the events. Return false if nothing
+-- was written, because the agent has another owner or another epoch.
 create function everyword.replace_rows_1(
-  p_agent text, h_agent bigint[], h_seq bigint[], r_agent bigint[], r_node bigint[], cleared bigint[],
+  p_node bigint, p_generation int, p_key bigint, p_epoch bigint, p_root bigint, p_term bigint,
+  h_agent bigint[], h_seq bigint[], r_agent bigint[], r_node bigint[], cleared bigint[],
   turns everyword.turn_row_1[], messages everyword.message_row_1[], keeps everyword.kept_row_1[],
   drops everyword.kept_row_1[], agents everyword.agent_row_1[], w_agent bigint[], w_at bigint[], unwoken bigint[]
-) returns void language plpgsql as $$
-declare k bigint;
+) returns bool language plpgsql as $$
 begin
-  select key into strict k from everyword.agent where id = p_agent for update;
-  delete from everyword.turn where agent = k;
-  delete from everyword.message where agent = k;
-  delete from everyword.kept where agent = k;
-  delete from everyword.wake where agent = k;
-  update everyword.agent set generation = null, leaf = null, last_turn = null, last_node = null where key = k;
+  perform everyword.check_fence_1(p_node, p_generation);
+  perform 1 from everyword.agent where key = p_key for update;
+  if not everyword.holds_lease_1(p_node, p_key, p_epoch, p_root, p_term) then return false; end if;
+  delete from everyword.turn where agent = p_key;
+  delete from everyword.message where agent = p_key;
+  delete from everyword.kept where agent = p_key;
+  delete from everyword.wake where agent = p_key;
+  update everyword.agent set generation = null, leaf = null, last_turn = null, last_node = null where key = p_key;
   perform everyword.put_rows_1(h_agent, h_seq, r_agent, r_node, cleared, turns, messages, keeps, drops, agents,
     w_agent, w_at, unwoken);
   update everyword.turn t set part = e.part, first_seq = e.first from (
     select turn, max(part) as part, min(seq - more) as first from everyword.event
-      where agent = k and turn is not null group by turn
-  ) as e where t.agent = k and t.turn = e.turn;
+      where agent = p_key and turn is not null group by turn
+  ) as e where t.agent = p_key and t.turn = e.turn;
+  return true;
 end $$;
 
 -- Databases of agents ---------------------------------------------------------------------------------------------

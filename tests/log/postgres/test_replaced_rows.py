@@ -1,0 +1,51 @@
+"""Only the owner of an agent replaces its rows: a tool that has lost the lease changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from everyword.errors import Fenced
+from everyword.ids import Millis
+from everyword.log.postgres.store import PostgresLog
+from tests.log.building import A, Owner, fact, message_row
+from tests.log.postgres.takeover import declare_gone
+from tests.postgres.server import Postgres
+
+LEASE = 600.0
+"""Seconds: no heartbeat comes between. A node learns that it is gone by writing."""
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "update agent set epoch = epoch + 1",
+        "update agent set term = term + 1",
+        "update agent set node = null",
+        "declare gone",
+        "release",
+    ],
+)
+async def test_an_owner_that_lost_its_lease_replaces_nothing(
+    loss: str, postgres_server: Postgres, postgres_url: str
+) -> None:
+    schema = postgres_url.rpartition("schema=")[2]
+    store = PostgresLog(postgres_url, lease=LEASE)
+    await store.open()
+    assert store.nodes is not None
+    try:
+        owner = await Owner.take(store)
+        await owner.append(fact("x"), rows=[message_row(1)], wake=Millis(9))
+        await store.replace_rows(A, [message_row(2)], Millis(9))
+        if loss == "release":
+            await store.nodes.release([A])
+        elif loss == "declare gone":
+            await declare_gone(postgres_server, schema, store)
+        else:
+            connection = await postgres_server.connect(schema)
+            await connection.execute(loss)
+            await connection.close()
+        with pytest.raises(Fenced):
+            await store.replace_rows(A, [message_row(3)], None)
+        assert (await store.conversation(A))[1] == [message_row(2)]
+    finally:
+        await store.aclose()
