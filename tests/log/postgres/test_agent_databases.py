@@ -153,10 +153,44 @@ async def test_a_database_that_is_full_says_what_to_do_and_goes_on(
         assert await watcher.fetchval("select sum(length(body)) from page") <= 1024 * 1024
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "many", "1025"])
+@pytest.mark.parametrize(
+    "limit",
+    [*(f"sql_limit={each}" for each in ("0", "-1", "many", "1025")), *(f"sql_memory={each}" for each in ("0", "x"))],
+)
 def test_a_limit_that_is_none_is_refused(limit: str) -> None:
     with pytest.raises(UsageError, match="megabytes"):
-        DatabaseAddress.parse(f"postgresql://x/y?sql_limit={limit}")
+        DatabaseAddress.parse(f"postgresql://x/y?{limit}")
+
+
+async def test_open_databases_take_a_limited_amount_of_memory(postgres_url: str) -> None:
+    agents = [AgentId(f"chat/{number}") for number in range(4)]
+    async with opened(f"{postgres_url}&sql_memory=1") as store:
+        databases: Any = store.databases
+        for agent in agents:
+            await store.activate(agent)
+            await sql(store, "create table note (x)", agent=agent)
+        assert databases.open_count == 4
+        for number, agent in enumerate(agents):  # 0.2 MB in the database, 0.4 MB in memory
+            await sql(store, "insert into note values (zeroblob(200000))", agent=agent)
+            await sql(store, "insert into note values (?)", number, agent=agent)
+            assert databases.open_count <= 4
+            assert not databases._backend.is_over_memory
+        assert databases.open_count == 2  # those that were used last
+        assert databases._queues.keys() & set(agents) >= set(agents[2:])
+        for _ in range(2):
+            for number, agent in enumerate(agents):
+                assert await sql(store, "select x from note where length(x) < 9", agent=agent) == [(number,)]
+                assert databases.open_count <= 2
+
+
+async def test_a_database_that_is_larger_than_the_memory_can_be_used(postgres_url: str) -> None:
+    async with opened(f"{postgres_url}&sql_memory=1") as store:
+        databases: Any = store.databases
+        for agent in (A, B):
+            await store.activate(agent)
+            await sql(store, "create table note as select zeroblob(2000000) as x", agent=agent)
+            assert await sql(store, "select length(x) from note", agent=agent) == [(2000000,)]
+            assert databases.open_count == 1
 
 
 async def test_many_agents_write_at_once(postgres_url: str) -> None:

@@ -61,6 +61,13 @@ BUGS = [
         "statements see what a failed statement has written",
     ),
     Bug(
+        "SqliteAgentDatabases._save",
+        "the memory of open databases is limited",
+        drop("self._free_memory()"),
+        f"{DATABASES}::test_open_databases_take_a_limited_amount_of_memory",
+        "databases that grow while they are open take all memory of the node",
+    ),
+    Bug(
         "SqliteAgentDatabases._run",
         "nothing is shown that is not stored",
         never("$database.may_have_written"),

@@ -1,6 +1,6 @@
 """The address of the database: `postgresql://user:password@host/database?schema=everyword&pooler=transaction`.
 
-Our own options are `schema`, `pooler` and `sql_limit`.
+Our own options are `schema`, `pooler`, `sql_limit` and `sql_memory`.
 Everything but our own options is left to the driver: `sslmode`, `host`, `target_session_attrs` and so on.
 """
 
@@ -18,6 +18,8 @@ __all__ = ["DatabaseAddress", "is_postgres"]
 
 DEFAULT_SCHEMA: Final = "everyword"
 SQL_LIMIT: Final = 16
+SQL_MEMORY: Final = 256
+MOST_SQL_MEMORY: Final = 1024 * 1024
 MOST_SQL_LIMIT: Final = 1024
 """SQLite takes no larger database in memory."""
 
@@ -36,6 +38,8 @@ class DatabaseAddress(msgspec.Struct, frozen=True):
     """Without the password, for texts that people read."""
     sql_limit: int = SQL_LIMIT
     """Megabytes that the own database of one agent may have."""
+    sql_memory: int = SQL_MEMORY
+    """Megabytes of memory that the open databases of all agents may take."""
 
     @classmethod
     def parse(cls, url: str) -> DatabaseAddress:
@@ -58,20 +62,24 @@ class DatabaseAddress(msgspec.Struct, frozen=True):
                 "unable to read the address of the database; its password has one of the characters / ? #. "
                 "Write them as %2F, %3F and %23"
             )
-        limit = query.pop("sql_limit", str(SQL_LIMIT))
-        if not limit.isdecimal() or not 0 < int(limit) <= MOST_SQL_LIMIT:
-            raise UsageError(
-                f"unable to use sql_limit {limit!r}; it is a number of megabytes, {MOST_SQL_LIMIT} at most"
-            )
+        limit = _megabytes(query, "sql_limit", SQL_LIMIT, MOST_SQL_LIMIT)
+        memory = _megabytes(query, "sql_memory", SQL_MEMORY, MOST_SQL_MEMORY)
         host = parts.netloc.rpartition("@")[2] or query.get("host", "")
         shown = f"postgresql://{host}{parts.path}"
         dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(query), ""))
-        return cls(dsn, schema, "transaction" if pooler == "transaction" else "none", shown, int(limit))
+        return cls(dsn, schema, "transaction" if pooler == "transaction" else "none", shown, limit, memory)
 
     @property
     def shown_with_schema(self) -> str:
         """For texts that tell one store from another."""
         return self.shown if self.schema == DEFAULT_SCHEMA else f"{self.shown}?schema={self.schema}"
+
+
+def _megabytes(query: dict[str, str], name: str, default: int, most: int) -> int:
+    given = query.pop(name, str(default))
+    if not given.isdecimal() or not 0 < int(given) <= most:
+        raise UsageError(f"unable to use {name} {given!r}; it is a number of megabytes, {most} at most")
+    return int(given)
 
 
 def is_postgres(store: str) -> bool:

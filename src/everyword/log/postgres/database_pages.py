@@ -79,7 +79,7 @@ class PageBackend(DatabaseBackend):
     ) -> None:
         self._connector, self._node, self._leases, self._queries = connector, node, leases, queries
         self._thread, self._timeout = thread, timeout
-        self._limit = connector.address.sql_limit
+        self._limit, self._memory = connector.address.sql_limit, connector.address.sql_memory
         self.connections = SqlConnections(connector, LANES, timeout)
         self._opened: dict[AgentId, _Opened] = {}
 
@@ -90,6 +90,11 @@ class PageBackend(DatabaseBackend):
             "rows, raise the limit with `sql_limit=` in the address of the store, or keep large data in tables of "
             "your own"
         )
+
+    @property
+    def is_over_memory(self) -> bool:
+        # SQLite has a copy of each image.
+        return 2 * sum(len(each.image) for each in list(self._opened.values())) > self._memory * MEGABYTE
 
     def admit(self, agent: AgentId) -> DatabaseRight:
         if not self._node.is_valid:

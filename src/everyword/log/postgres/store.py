@@ -48,8 +48,9 @@ class PostgresLog(LogReads):
 
     Args:
         url: `postgresql://user:password@host/database`; `?schema=` names the schema, "everyword" by default,
-            `?pooler=transaction` is needed behind a pooler that hands sessions out per transaction, and `?sql_limit=`
-            is the number of megabytes that an agent's own SQL database may have, 16 by default.
+            `?pooler=transaction` is needed behind a pooler that hands sessions out per transaction, `?sql_limit=` is
+            the number of megabytes that an agent's own SQL database may have, 16 by default, and `?sql_memory=` how
+            many the open ones of this node may take in memory, 256 by default.
         lease: Seconds after which a node that died is replaced. Shorter ones notice sooner, and mistake a busy machine
             for a dead one sooner.
         durability: "power" (the default) flushes every commit to disk, "process" does not: a crash of the database may

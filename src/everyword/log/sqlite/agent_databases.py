@@ -44,6 +44,11 @@ class DatabaseBackend(Protocol):
         """What to tell the author of a statement for which there is no room; None, the default, for SQLite's words."""
         return None
 
+    @property
+    def is_over_memory(self) -> bool:
+        """True while the open databases take more memory than they may: idle ones are closed then."""
+        return False
+
     def admit(self, agent: AgentId) -> object:
         """Return the right under which a statement that is queued now will run; raise if there is none.
 
@@ -281,27 +286,35 @@ class SqliteAgentDatabases:
         except BaseException:
             self._close(queue)  # it has what the store may not have
             raise
+        self._free_memory()
 
     def _open(self, queue: _AgentQueue, right: object) -> AgentDatabase:
         if queue.database is not None and queue.right != right:
             self._close(queue)
         if queue.database is None:
-            self._make_room()
+            self._close_idle(lambda opened: opened >= self._max_open)
             try:
                 connection = self._backend.open(queue.agent, right)
             except (sqlite3.Error, OSError) as exc:
                 raise SqlError(f"unable to open the database of {queue.agent!r}; {exc}") from exc
             queue.right = right
             queue.database = AgentDatabase(queue.agent, connection, self._find_source(), if_full=self._backend.if_full)
+            self._free_memory()
         return queue.database
 
-    def _make_room(self) -> None:
-        """Close the least recently used database if the limit of open ones is reached."""
+    def _free_memory(self) -> None:
+        self._close_idle(lambda _: self._backend.is_over_memory)
+
+    def _close_idle(self, is_too_much: Callable[[int], bool]) -> None:
+        """Close databases while there is too much, the least recently used first. It is given the number of open ones.
+
+        A database that runs a statement stays open.
+        """
         while True:
             with self._lock:
                 opened = [queue for queue in self._queues.values() if queue.database is not None]
                 idle = next((queue for queue in opened if not queue.is_busy), None)
-                if len(opened) < self._max_open or idle is None:
+                if idle is None or not is_too_much(len(opened)):
                     return
                 idle.is_busy = True
             self._close(idle)
