@@ -154,22 +154,36 @@ class PostgresLog(LogReads):
     # -- one owner per agent -------------------------------------------------------------------------------------------
 
     async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
-        root = root_id(agent)
-
-        async def take(connection: Any, fence: Fence) -> Activation:
-            values = (*fence, agent, root, recent, list(REPLAYED), self._leases.is_root_known(root))
-            found = await connection.fetchrow(self._connector.sql["activate"], *values)
-            if found["key"] is None:
-                owner = found["owner"]
-                raise OwnedElsewhere(f"unable to load {agent!r}; node {owner} owns it. Reconnect.", node=owner or 0)
-            lease = AgentLease(
-                found["key"], OwnedRoot(found["root"], found["term"]), found["epoch"], found["head"], _parts(found)
-            )
-            self._leases.put(agent, lease)
-            return _activation(found)
-
-        activation: Activation = await self._writer.submit(f"load {agent!r}", take)
+        activation: Activation = await self._writer.submit_shared(f"load {agent!r}", self._take, (agent, recent))
         return activation
+
+    async def _take(
+        self, connection: Any, fence: Fence, requests: Sequence[tuple[AgentId, int]]
+    ) -> list[Activation | Exception]:
+        """Take these agents and load them, in one call; each with so many of its last turns."""
+        places = sorted(range(len(requests)), key=lambda place: requests[place])
+        agents = [requests[place][0] for place in places]
+        roots = [root_id(agent) for agent in agents]
+        known = [self._leases.is_root_known(root) for root in roots]
+        values = agents, roots, [requests[place][1] for place in places], known, list(REPLAYED)
+        found = await connection.fetch(self._connector.sql["activate_all"], *fence, *values)
+        taken: dict[int, Activation | Exception] = {}
+        for place, agent, row in zip(places, agents, found, strict=True):
+            try:
+                taken[place] = self._taken(agent, row)
+            except Exception as exc:  # noqa: BLE001 - a damaged row is the error of its own agent
+                taken[place] = exc
+        return [taken[place] for place in range(len(requests))]
+
+    def _taken(self, agent: AgentId, found: Any) -> Activation:
+        if found["key"] is None:
+            owner = found["owner"]
+            raise OwnedElsewhere(f"unable to load {agent!r}; node {owner} owns it. Reconnect.", node=owner or 0)
+        lease = AgentLease(
+            found["key"], OwnedRoot(found["root"], found["term"]), found["epoch"], found["head"], _parts(found)
+        )
+        self._leases.put(agent, lease)
+        return _activation(found)
 
     def append(self, batches: Sequence[Batch]) -> Sequence[Receipt]:
         if self._opened is None:

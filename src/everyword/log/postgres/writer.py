@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -27,6 +27,9 @@ __all__ = ["Fence", "PostgresWriter", "Work"]
 MOST_BATCHES: Final = 2000
 """Batches of one transaction at most, so that it stays far below the time that a statement may take."""
 
+MOST_SHARED: Final = 16
+"""Requests of one call at most: agents are loaded with their conversations."""
+
 LANE: Final = 0
 """The row of the node's fence that this connection locks."""
 
@@ -37,11 +40,18 @@ Work = Callable[[Any, Fence], Awaitable[Any]]
 """Something other than an append that is written in its turn: takes the connection and the fence."""
 
 
+SharedWork = Callable[[Any, Fence, Sequence[Any]], Awaitable[Sequence[Any]]]
+"""Something that one call does for several requests: takes them, too, and returns a result or an error for each. If it
+raises, nothing was written."""
+
+
 class _Job(Receipt, eq=False):
     """One batch, or other work, and its receipt."""
 
     batch: Batch | None = None
     work: Work | None = None
+    shared: SharedWork | None = None
+    request: Any = None
     doing: str = ""
 
 
@@ -84,6 +94,10 @@ class PostgresWriter:
         """Queue something else; the receipt has what it returns."""
         return self._queue(_Job(work=work, doing=doing))
 
+    def submit_shared(self, doing: str, work: SharedWork, request: Any) -> Receipt:
+        """Queue a request; those that wait at the same time are one call."""
+        return self._queue(_Job(shared=work, request=request, doing=doing))
+
     def _queue(self, job: _Job) -> _Job:
         if self._is_stopping:
             job.error, job.is_done = LogUnavailable(f"unable to {job.doing}; the store is closed"), True
@@ -113,18 +127,39 @@ class PostgresWriter:
                     job.error = Fenced(f"unable to {job.doing}; {exc}")
             self._fail(jobs, exc)
             return
-        appends: list[_Job] = []
-        for job in jobs:
-            if job.work is None:
-                appends.append(job)
-                continue
-            await self._append(appends)
-            appends = []
-            try:
-                job.result = await job.work(self._connection, self._fence)
-            except Exception as exc:  # noqa: BLE001 - whatever it is, its caller waits, and so do the jobs behind it
+        for run in _runs(jobs):
+            if run[0].batch is not None:
+                await self._append(run)
+            elif run[0].shared is not None:
+                await self._do_shared(run)
+            else:
+                await self._do(run[0])
+
+    async def _do(self, job: _Job) -> None:
+        assert job.work is not None
+        try:
+            job.result = await job.work(self._connection, self._fence)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, its caller waits, and so do the jobs behind it
+            job.error = self._refused(job, exc)
+
+    async def _do_shared(self, jobs: Sequence[_Job]) -> None:
+        work = jobs[0].shared
+        assert work is not None
+        try:
+            results = await work(self._connection, self._fence, [job.request for job in jobs])
+        except Exception as exc:  # noqa: BLE001 - as above
+            if len(jobs) > 1 and not self._connection.is_closed() and hasattr(exc, "sqlstate"):
+                for job in jobs:  # one of them may be what the database refused, or too large
+                    await self._do_shared([job])
+                return
+            for job in jobs:
                 job.error = self._refused(job, exc)
-        await self._append(appends)
+            return
+        for job, result in zip(jobs, results, strict=True):
+            if isinstance(result, Exception):
+                job.error = self._refused(job, result)
+            else:
+                job.result = result
 
     async def _connect(self) -> None:
         """Have a connection that may write for the present incarnation of the node."""
@@ -214,6 +249,19 @@ class PostgresWriter:
         if getattr(exc, "sqlstate", None) == LOST_FENCE:
             self._node.look_again()
         return refusal(job.doing, exc)
+
+
+def _runs(jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
+    """Cut the jobs, in their order, into what is one call of the database each."""
+    run: list[_Job] = []
+    for job in jobs:
+        is_full = bool(run) and run[0].shared is not None and len(run) >= MOST_SHARED
+        if run and (is_full or job.work is not None or job.work != run[0].work or job.shared != run[0].shared):
+            yield run
+            run = []
+        run.append(job)
+    if run:
+        yield run
 
 
 def _check(batch: Batch, lease: AgentLease | None) -> None:

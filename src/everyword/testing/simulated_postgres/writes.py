@@ -136,45 +136,52 @@ ACTIVATION = (
 )
 
 
-@statement("activate")
-async def activate(
+@statement("activate_all")
+async def activate_all(
     call: Call,
     node: int,
     generation: int,
-    agent: str,
-    root: str,
-    recent: int,
+    agents: Sequence[str],
+    roots: Sequence[str],
+    recents: Sequence[int],
+    known: Sequence[bool],
     replayed: Sequence[str],
-    is_known: bool,
 ) -> list[Row]:
-    tables = call.tables
+    given = zip(agents, roots, recents, known, strict=True)
     with call.fence(node, generation):
         await call.work()
-        above = tables.agent(root)
-        if above is None or above.node != node:
-            if above is None:
-                key = tables.new_key()
-                above = tables.put_agent(AgentRecord(key, root, key, 0))
-            elif not may_take(tables, above, node):
-                return rows(ACTIVATION, [[above.node, *([None] * 15)]])
-            above.node, above.term = node, above.term + 1
-            is_known = False
-        wakes = [] if is_known else wakes_of(tables, above)
-        own = tables.agent(agent) or tables.put_agent(AgentRecord(tables.new_key(), agent, above.key, 0))
-        own.epoch += 1
-        events = tables.events_of(own.key)
-        head = max(own.head, events[-1].seq if events else 0)
-        last_at = events[-1].at if events and events[-1].seq == head else 0
-        turns = tables.turns_of(own.key)
-        ended = [turn for turn in turns if turn.ended_at is not None]
-        left_out = {turn.turn for turn in ended[: max(len(ended) - recent, 0)]}
-        is_open = {turn.turn for turn in turns if turn.ended_at is None}
-        loaded = [Row(TURN, turn.values) for turn in turns if turn.turn not in left_out]
-        messages = [each for _, each in sorted(tables.messages.get(own.key, {}).items())]
-        kept = [(own.key, *key, body) for key, body in sorted(tables.kept.get(own.key, {}).items())]
-        chunks = [event.sent for event in events if event.turn in is_open and event.kind in replayed]
-        found = [None, own.key, above.key, above.term, own.epoch, head, last_at, *own.row]
-        return rows(ACTIVATION, [[*found, loaded, messages, kept, chunks, wakes]])
+        return [_activated(call.tables, node, *values, replayed) for values in given]
+
+
+def _activated(
+    tables: Tables, node: int, agent: str, root: str, recent: int, is_known: bool, replayed: Sequence[str]
+) -> Row:
+    """Take one agent and return what is loaded of it."""
+    above = tables.agent(root)
+    if above is None or above.node != node:
+        if above is None:
+            key = tables.new_key()
+            above = tables.put_agent(AgentRecord(key, root, key, 0))
+        elif not may_take(tables, above, node):
+            return rows(ACTIVATION, [[above.node, *([None] * 15)]])[0]
+        above.node, above.term = node, above.term + 1
+        is_known = False
+    wakes = [] if is_known else wakes_of(tables, above)
+    own = tables.agent(agent) or tables.put_agent(AgentRecord(tables.new_key(), agent, above.key, 0))
+    own.epoch += 1
+    events = tables.events_of(own.key)
+    head = max(own.head, events[-1].seq if events else 0)
+    last_at = events[-1].at if events and events[-1].seq == head else 0
+    turns = tables.turns_of(own.key)
+    ended = [turn for turn in turns if turn.ended_at is not None]
+    left_out = {turn.turn for turn in ended[: max(len(ended) - recent, 0)]}
+    is_open = {turn.turn for turn in turns if turn.ended_at is None}
+    loaded = [Row(TURN, turn.values) for turn in turns if turn.turn not in left_out]
+    messages = [each for _, each in sorted(tables.messages.get(own.key, {}).items())]
+    kept = [(own.key, *key, body) for key, body in sorted(tables.kept.get(own.key, {}).items())]
+    chunks = [event.sent for event in events if event.turn in is_open and event.kind in replayed]
+    found = [None, own.key, above.key, above.term, own.epoch, head, last_at, *own.row]
+    return rows(ACTIVATION, [[*found, loaded, messages, kept, chunks, wakes]])[0]
 
 
 def wakes_of(tables: Tables, root: AgentRecord) -> list[Row]:

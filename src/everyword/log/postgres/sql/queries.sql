@@ -16,6 +16,14 @@ select key from everyword.agent where id = $1;
 -- name: activate
 select * from everyword.activate_1($1, $2, $3, $4, $5, $6, $7);
 
+-- name: activate_all
+-- One transaction, so one flush. In the given order, which is the same on all nodes: two that take the same agents
+-- never wait for each other in a circle.
+select a.* from unnest($3::text[], $4::text[], $5::int[], $6::bool[])
+    with ordinality as given (agent, root, recent, is_known, number),
+  lateral everyword.activate_1($1, $2, given.agent, given.root, given.recent, $7, given.is_known) as a
+  order by given.number;
+
 -- name: release
 select everyword.release_1($1, $2, $3, $4);
 
