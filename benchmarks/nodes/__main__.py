@@ -4,7 +4,8 @@
     ROUNDS=1 PARTS=kill,stop make bench-nodes
     NICE=-10 make bench-nodes                            # before other programs on a busy machine, for who may
 
-It starts a PostgreSQL of its own that flushes every commit. All tables also go into docs/performance.md.
+It starts a PostgreSQL of its own that flushes every commit. In full size, each table also goes into
+docs/performance.md, unless OUT names another file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import asyncpg
@@ -47,30 +47,32 @@ def main() -> int:
     """Measure what the environment names; return 1 when a part lost data or failed."""
     parts, size = chosen("PARTS", PARTS), os.environ.get("SIZES", "full")
     go_before(os.environ.get("NICE"))
-    began, failures, tables = time.monotonic(), list[str](), list[str]()
+    failures, tables = list[str](), dict[str, str]()
     with tempfile.TemporaryDirectory(prefix="bench-nodes-") as folder, started() as database:
         world = World(database, Path(folder))
         for part in parts:
+            load = os.getloadavg()[0]
             try:
                 columns = uvloop.run(measure(part, world, SIZES[size], _rounds(part, size)))
             except Exception as exc:  # noqa: BLE001 - the other parts are run, and it is told
                 failures.append(f"{part.name}: {type(exc).__name__}: {exc}")
                 print(f"  {failures[-1]}", flush=True)
                 continue
-            tables.append(table(part, SIZES[size], columns))
-            print(f"\n{tables[-1]}\n", flush=True)
+            loads = f"load {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end; commit {_commit()}"
+            tables[part.name] = f"{table(part, SIZES[size], columns)}\n\n{_rounds(part, size)} rounds; {loads}."
+            print(f"\n{tables[part.name]}\n", flush=True)
             for figure in part.figures:
                 if figure.is_met is not None and not figure.is_met(columns):
                     print(f"not yet: {part.title}, {figure.unit}: {figure.goal} was wanted", flush=True)
-        tables.append(f"{_machine(asyncio.run(database.version()))}; took {time.monotonic() - began:.0f} s.")
-    print(f"\n{tables[-1]}")
+        tables["machine"] = _machine(asyncio.run(database.version()))
+    print(f"\n{tables['machine']}")
     for sentence in failures:
         print(f"FAILED: {sentence}")
-    is_whole = not failures and size == "full" and len(parts) == len(PARTS)
     if out := os.environ.get("OUT"):
-        Path(out).write_text("\n\n".join(tables) + "\n", encoding="utf-8")
-    elif is_whole:
-        put_part("nodes", "\n\n".join(tables))
+        Path(out).write_text("\n\n".join(tables.values()) + "\n", encoding="utf-8")
+    elif size == "full":
+        for name, text in tables.items():
+            put_part(f"nodes-{name}", text)
     return 1 if failures else 0
 
 
@@ -106,13 +108,16 @@ def _rounds(part: Part, size: str) -> int:
     return int(os.environ.get("ROUNDS", 1 if part is IDLE else ROUNDS[size]))
 
 
-def _machine(postgres: str) -> str:
+def _commit() -> str:
     asked = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], check=False, capture_output=True)
+    return asked.stdout.decode().strip() or "unknown"
+
+
+def _machine(postgres: str) -> str:
     return (
         f"{os.cpu_count()} cores for the load, the nodes and the database, Python {platform.python_version()}, "
         f"PostgreSQL {postgres}, asyncpg {asyncpg.__version__}, SQLite {sqlite3.sqlite_version}, "
-        f"{platform.system()} {platform.release().split('-')[0]}; commit {asked.stdout.decode().strip() or 'unknown'}; "
-        f"load at the end {os.getloadavg()[0]:.1f}"
+        f"{platform.system()} {platform.release().split('-')[0]}."
     )
 
 

@@ -20,7 +20,7 @@ __all__ = ["Database", "started"]
 _TICKS = 100
 """Units of a second in /proc/<pid>/stat."""
 
-_STATEMENT = re.compile(r"LOG:  (?:statement|execute [^:]*): (.*)")
+_STATEMENT = re.compile(r"LOG:  (?:statement|execute [^:]*): (?:--.*\s+)*(.*)")
 _FUNCTION = re.compile(r"\.?\"?(\w+?)(?:_\d+)?\"?\(")
 
 
