@@ -131,18 +131,18 @@ class PostgresWriter:
             if run[0].batch is not None:
                 await self._append(run)
             elif run[0].shared is not None:
-                await self._do_shared(run)
+                await self._run_shared(run)
             else:
-                await self._do(run[0])
+                await self._run_work(run[0])
 
-    async def _do(self, job: _Job) -> None:
+    async def _run_work(self, job: _Job) -> None:
         assert job.work is not None
         try:
             job.result = await job.work(self._connection, self._fence)
         except Exception as exc:  # noqa: BLE001 - whatever it is, its caller waits, and so do the jobs behind it
             job.error = self._refused(job, exc)
 
-    async def _do_shared(self, jobs: Sequence[_Job]) -> None:
+    async def _run_shared(self, jobs: Sequence[_Job]) -> None:
         work = jobs[0].shared
         assert work is not None
         try:
@@ -150,7 +150,7 @@ class PostgresWriter:
         except Exception as exc:  # noqa: BLE001 - as above
             if len(jobs) > 1 and not self._connection.is_closed() and hasattr(exc, "sqlstate"):
                 for job in jobs:  # one of them may be what the database refused, or too large
-                    await self._do_shared([job])
+                    await self._run_shared([job])
                 return
             for job in jobs:
                 job.error = self._refused(job, exc)
