@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from everyword.client import ChatClient
+from everyword.client import ChatClient, ClientError
 from tests.nodes.chaos_clients import Crowd, pass_time
 from tests.nodes.history import History, LogEvent
 from tests.nodes.serving import NodeProcess
@@ -116,8 +118,13 @@ class Chaos:
     async def _look_at_ends(self) -> None:
         for chat in (f"chat{number}" for number in range(CHATS)):
             for node in self._nodes:
-                async with ChatClient(node.url, "paced", chat, connect_timeout=PATIENCE) as client:
-                    self.history.final[chat][node.name] = [(m.id, m.role, m.text) for m in client.messages]
+                try:
+                    async with ChatClient(node.url, "paced", chat, connect_timeout=PATIENCE) as client:
+                        self.history.final[chat][node.name] = [(m.id, m.role, m.text) for m in client.messages]
+                except ClientError as exc:
+                    self.history.failed.append(f"{chat} on {node.name}: {exc}")
+                    for each in self._nodes:
+                        os.kill(each.pid, signal.SIGUSR1)  # they say what they wait for
 
     async def _stop_all(self) -> None:
         """Stop all nodes; note the tasks, sessions and leases that they leave behind."""

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -208,7 +209,20 @@ def main(store: str, port: str, name: str, lease: str, listen: str, address: str
     asyncio.run(_serve(_Announced(config)))
 
 
+def _print_tasks() -> None:
+    """Say what every task waits for; `kill -USR1` asks for it."""
+    for task in asyncio.all_tasks():
+        task.print_stack(file=sys.stderr)
+        waiting: Any = task.get_coro()
+        while waiting is not None:
+            frame = getattr(waiting, "cr_frame", None) or getattr(waiting, "ag_frame", None)
+            if frame is not None:
+                sys.stderr.write(f"    {frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}\n")
+            waiting = getattr(waiting, "cr_await", None) or getattr(waiting, "ag_await", None)
+
+
 async def _serve(server: uvicorn.Server) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _print_tasks)
     await server.serve()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:

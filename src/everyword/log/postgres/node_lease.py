@@ -147,9 +147,14 @@ class NodeLease:
                     await self._look.wait()
             self._look.clear()
             try:
-                delay = await (self._renew() if self._validity.is_held else self._register())
-            except (EverywordError, *DRIVER_ERRORS) as exc:
-                log.warning("unable to renew the lease of this node; trying again: %s", exc)
+                async with asyncio.timeout(self._lease):  # whatever hangs: only this loop takes a new lease
+                    delay = await (self._renew() if self._validity.is_held else self._register())
+            except Exception as exc:  # all of them: without this loop the node would never serve again
+                why = str(exc) or "the database did not answer in time"
+                is_known = isinstance(exc, (EverywordError, *DRIVER_ERRORS))
+                log.warning(
+                    "unable to renew the lease of this node; trying again: %s", why, exc_info=None if is_known else exc
+                )
                 if self._connection is not None:
                     self._connection.terminate()
                 delay = self._lease / 16
