@@ -1,7 +1,8 @@
-"""The server's own tests, with every request and socket relayed over a link: what they assert must hold there, too.
+"""Tests of the server and of the Python client, with every request and socket relayed over a link.
 
-These modules use all that the relay carries: sockets, requests, event streams, refusals, limits, slow and hostile
-clients. `EVERYWORD_RELAYED=1 pytest tests/server` runs all of them this way.
+What they assert must hold there, too. These modules use all that the relay carries: sockets, requests, event streams,
+refusals, limits, slow and hostile clients. `EVERYWORD_RELAYED=1 pytest tests/server tests/client tests/parity` runs all
+tests this way; `tests/parity/test_relayed.py` compares the frames, `tests/browser/test_two_nodes.py` runs real nodes.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ from tests.server.kit import ask, chat, scripted, serving, talking
 from tests.server.sockets import socket
 
 MODULES = (
-    "agent_tool_feeds",
-    "connection_limits",
-    "garbage",
-    "http",
-    "late_calls",
-    "lost_store",
-    "odd_requests",
-    "page",
-    "parity",
-    "plain_agents",
-    "rate_limited_receive",
-    "reading",
-    "refused_clients",
-    "uvicorn_websocket",
-    "websocket",
+    "tests.server.test_agent_tool_feeds",
+    "tests.server.test_connection_limits",
+    "tests.server.test_garbage",
+    "tests.server.test_http",
+    "tests.server.test_late_calls",
+    "tests.server.test_lost_store",
+    "tests.server.test_odd_requests",
+    "tests.server.test_page",
+    "tests.server.test_parity",
+    "tests.server.test_plain_agents",
+    "tests.server.test_rate_limited_receive",
+    "tests.server.test_reading",
+    "tests.server.test_refused_clients",
+    "tests.server.test_uvicorn_websocket",
+    "tests.server.test_websocket",
+    "tests.client.test_chat",
 )
 
 
@@ -48,7 +50,7 @@ def _tests_of(module: ModuleType) -> Iterator[tuple[str, object]]:
             yield f"test_{topic}_{name.removeprefix('test_')}", member
 
 
-globals().update(found for name in MODULES for found in _tests_of(import_module(f"tests.server.test_{name}")))
+globals().update(found for name in MODULES for found in _tests_of(import_module(name)))
 
 
 @pytest.fixture(autouse=True)

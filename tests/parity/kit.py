@@ -7,10 +7,9 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
-import uvicorn
 import websockets
 
 from everyword.agents import Agent
@@ -20,6 +19,7 @@ from everyword.log.base import LogStore
 from everyword.server.app import Everyword
 from everyword.server.limits import Limits
 from tests.agents.bases import Asked
+from tests.server.kit import serving as serve_app
 from tests.timeouts import PATIENCE
 
 
@@ -85,20 +85,13 @@ async def serving(store: LogStore | str, agent: type[Agent], *, grace: float = 1
     STEPS.clear()
     app = Everyword([agent], store=store, limits=Limits(requests_per_minute=100_000))
     app.grace = grace
-    sockets = "everyword.server.uvicorn_websocket:UvicornWebSocketProtocol"
-    config = uvicorn.Config(app, port=0, ws=sockets, log_level="error", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    task = asyncio.create_task(server._serve(), name="server")
-    while not server.started:
-        assert not task.done(), task
-        await asyncio.sleep(0)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False) as http:
-            yield Server(port, app, agent, http)
-    finally:
-        server.should_exit = True
-        await task
+    async with (
+        serve_app(app, timeout_graceful_shutdown=1) as url,
+        httpx.AsyncClient(base_url=url, verify=False) as http,
+    ):
+        port = urlsplit(url).port
+        assert port is not None
+        yield Server(port, app, agent, http)
 
 
 class Client:

@@ -141,8 +141,13 @@ async def observe(play: Play, cut: int, gates: int) -> None:
         for client in (during, deaf, late):
             await client.connect()
             await client.settled()
+            await client.settled()  # the server has taken its acknowledgement, too
         for client in (tab, during):  # also in the middle: nothing is missing, nothing is there twice
             await client.until(lambda me: outline(me.shown) == outline(asker.shown))
+        if play.scenario == "data" and not cut:  # the stream is offered with its first chunk: acknowledge it in time
+            await play.to(1, gates, asker)
+            await during.settled()
+            await during.settled()
         await play.finish(asker)
         await late.settled()
         await late.acknowledge_late()
