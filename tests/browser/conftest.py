@@ -20,7 +20,7 @@ from tests.browser.page_bundles import CLIENTS, build
 from tests.browser.playground_tab import LENT, demo_process
 from tests.browser.scripted_agents import BOOK
 from tests.browser.server_app import configured, listening
-from tests.browser.server_control import KillableServer, Server
+from tests.browser.server_control import KillableServer, Server, TwoNodes
 from tests.browser.stock_page import FLAGS
 from tests.leaked_tasks import fail_on_leaked_tasks
 
@@ -151,6 +151,21 @@ def mortal(
 ) -> Iterator[Conversation]:
     """A conversation on a server that can be killed: `killable_server`."""
     yield from _conversation(request, killable_server, client, window, browser_loop)
+
+
+@pytest.fixture
+def two_nodes(postgres_url: str) -> Iterator[TwoNodes]:
+    nodes = TwoNodes(postgres_url, lease=1.5)
+    yield nodes
+    nodes.close()
+
+
+@pytest.fixture
+def relayed(
+    request: pytest.FixtureRequest, two_nodes: TwoNodes, client: str, window: BrowserContext, browser_loop: Loop
+) -> Iterator[Conversation]:
+    """A conversation on a node that relays to the owner of its agent."""
+    yield from _conversation(request, two_nodes, client, window, browser_loop)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -98,4 +98,4 @@ RECOVERING: Final = (Brittle, Fickle, Lasting, Drowsy, Forgetful, Resigned)
 
 def main(file: str, port: str) -> None:
     """Serve these agents too, until the process is killed."""
-    server_app.main(file, port, RECOVERING)
+    server_app.main(file, port, more_agents=RECOVERING)

@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, cast
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from everyword.agents import Agent
 from everyword.server import Everyword, Limits
+from everyword.server.node_settings import NodeSettings
 from tests.browser.agent_tools_agent import TEAMED
 from tests.browser.how_to_agents import PRINTED
 from tests.browser.page_bundles import INDEX, build
@@ -28,16 +31,37 @@ from tests.browser.server_driven_agent import DRIVEN
 from tests.browser.state_agent import STATEFUL
 from tests.browser.think_agents import THINKING
 from tests.browser.tool_agents import TOOLED
+from tests.cluster.relayed import behind_a_link, is_relaying
 
 __all__ = ["configured", "listening", "main"]
 
 LIMITS: Final = Limits(requests_per_minute=100_000, calls_per_minute=100_000, frames_per_minute=1_000_000)
 
 
-def application(store: str, more_agents: Sequence[type[Agent[Any]]] = ()) -> Starlette:
+class _Agents:
+    """The agents as an ASGI application; behind a link, if the tests are relayed."""
+
+    def __init__(self, everyword: Everyword) -> None:
+        self._everyword, self._app = everyword, cast(ASGIApp, everyword)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._everyword.lifespan())
+            if is_relaying():
+                self._app, _ = await stack.enter_async_context(behind_a_link(self._everyword))
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+def application(store: str, more_agents: Sequence[type[Agent[Any]]] = (), lease: float | None = None) -> Starlette:
     """Return the application: everything that the page and the test ask for, under one origin."""
     agents = (*AGENTS, *TOOLED, *STATEFUL, *DRIVEN, *TEAMED, *THINKING, *PRINTED)
-    everyword = Everyword((*agents, *more_agents), store=store, limits=LIMITS)
+    node = NodeSettings(lease=lease) if lease is not None else None
+    everyword = Everyword((*agents, *more_agents), store=store, limits=LIMITS, node=node)
+    served = _Agents(everyword)
     everyword.grace = 1.0  # a browser holds back sockets of a server that was away for long
     routes = [
         Route("/stock/{client}/index.html", lambda request: FileResponse(INDEX)),
@@ -49,9 +73,9 @@ def application(store: str, more_agents: Sequence[type[Agent[Any]]] = ()) -> Sta
         Route("/control/left", _wait_for(lambda gate: BOOK.left[gate])),
         Route("/control/book", _read_book),
         Route("/control/result", _result),
-        Mount("/", everyword),
+        Mount("/", served),
     ]
-    return Starlette(routes=routes, lifespan=everyword.lifespan)
+    return Starlette(routes=routes, lifespan=served.lifespan)
 
 
 def _bundle(request: Request, page: str = "use-agent-chat-page") -> Response:
@@ -86,10 +110,10 @@ async def _result(request: Request) -> Response:
     return JSONResponse(await BOOK.result(name, number))
 
 
-def configured(store: str, more_agents: Sequence[type[Agent[Any]]] = ()) -> uvicorn.Config:
+def configured(store: str, more_agents: Sequence[type[Agent[Any]]] = (), lease: float | None = None) -> uvicorn.Config:
     """Return the settings of uvicorn: no access log, and one second for open connections at shutdown."""
     return uvicorn.Config(
-        application(store, more_agents),
+        application(store, more_agents, lease),
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=1,
@@ -111,6 +135,7 @@ class _Announced(uvicorn.Server):
         os.write(1, b"ready\n")
 
 
-def main(file: str, port: str, more_agents: Sequence[type[Agent[Any]]] = ()) -> None:
-    """Serve one file on one port until the process is stopped or killed."""
-    asyncio.run(_Announced(configured(file, more_agents)).serve(sockets=[listening(int(port))]))
+def main(store: str, port: str, lease: str = "", more_agents: Sequence[type[Agent[Any]]] = ()) -> None:
+    """Serve one store on one port until the process is stopped or killed; `lease` is that of a node among several."""
+    config = configured(store, more_agents, float(lease) if lease else None)
+    asyncio.run(_Announced(config).serve(sockets=[listening(int(port))]))

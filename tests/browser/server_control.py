@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from websockets.sync.client import connect
 
 from tests.browser.loop_thread import PATIENCE
-from tests.browser.server_app import listening
 from tests.forked_processes import ForkedProcess, fork_process
+from tests.free_ports import free_port
 
-__all__ = ["KillableServer", "Server"]
+__all__ = ["KillableServer", "Server", "TwoNodes"]
 
 
 class Server:
@@ -53,13 +54,14 @@ class Server:
 
 
 class KillableServer(Server):
-    """A server in a process of its own, on a file; it can be killed and started again on the same port."""
+    """A server in a process of its own, on a store; it can be killed and started again on the same port.
 
-    def __init__(self, file: Path) -> None:
-        listener = listening()
-        super().__init__(listener.getsockname()[1])
-        listener.close()
-        self._file = file
+    `lease` is that of a node which shares the store with others.
+    """
+
+    def __init__(self, store: Path | str, lease: float | None = None) -> None:
+        super().__init__(free_port())
+        self._store, self._lease = str(store), str(lease or "")
         self._process: ForkedProcess | None = None
 
     def start(self) -> None:
@@ -67,7 +69,7 @@ class KillableServer(Server):
         self._process.until_ready()
 
     def _start_process(self) -> ForkedProcess:
-        return fork_process("tests.browser.server_app", str(self._file), str(self.port))
+        return fork_process("tests.browser.server_app", self._store, str(self.port), self._lease)
 
     def kill(self) -> None:
         """Kill it as `kill -9` does, and wait until it is gone."""
@@ -84,3 +86,46 @@ class KillableServer(Server):
     def restart(self) -> None:
         self.kill()
         self.start()
+
+
+class TwoNodes(Server):
+    """Two nodes on one store. Pages connect to the edge, and what they talk to is loaded at the owner."""
+
+    def __init__(self, store: str, lease: float) -> None:
+        self.owner, self.edge = KillableServer(store, lease), KillableServer(store, lease)
+        for node in (self.owner, self.edge):
+            node.start()
+        super().__init__(self.edge.port)
+        self._at = self.owner
+        """The node that runs the agents: its gates and its book are asked."""
+
+    def take(self, kind: str, name: str) -> None:
+        """Load an agent at the owner."""
+        with connect(f"ws://127.0.0.1:{self.owner.port}/agents/{kind}/{name}", proxy=None) as socket:
+            socket.recv()
+
+    def kill_owner(self) -> None:
+        """Kill the owner as `kill -9` does: the edge is the next owner."""
+        self.owner.kill()
+        self._at = self.edge
+
+    def open(self, gate: str) -> None:
+        self._at.open(gate)
+
+    def until_reached(self, gate: str) -> None:
+        self._at.until_reached(gate)
+
+    def until_left(self, gate: str) -> None:
+        self._at.until_left(gate)
+
+    def book(self, name: str) -> dict[str, Any]:
+        return self._at.book(name)
+
+    def result(self, name: str, number: int) -> dict[str, Any]:
+        return self._at.result(name, number)
+
+    def close(self) -> None:
+        super().close()
+        for node in (self.owner, self.edge):
+            node.close()
+            node.kill()

@@ -39,9 +39,7 @@ class Reviving(KillableServer):
         self._effects = file.with_suffix(".effects")
 
     def _start_process(self) -> ForkedProcess:
-        return fork_process(
-            "tests.browser.recovery_agents", str(self._file), str(self.port), EFFECTS=str(self._effects)
-        )
+        return fork_process("tests.browser.recovery_agents", self._store, str(self.port), EFFECTS=str(self._effects))
 
     @property
     def effects(self) -> Counter[tuple[str, ...]]:

@@ -10,28 +10,18 @@ import asyncio
 import os
 import socket
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
-from everyword.agents import AIChatAgent, Turn
 from everyword.server import Everyword
+from tests.continuing_agents import ContinuingChat
 from tests.forked_processes import ForkedProcess, fork_process
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class Chat(AIChatAgent):
-    async def on_chat_message(self, turn: Turn) -> Any:
-        question = next(m for m in reversed(self.messages) if m.role == "user").text
-        said = self.messages[-1].text if self.messages[-1].role == "assistant" else ""
-        words = [f"{word} " for word in question.split()]
-        for number, word in enumerate(words):
-            if len("".join(words[:number])) < len(said):
-                continue
-            if number == len(words) // 2 and turn.attempt <= turn.body.get("hold", 0):
-                await turn.cancelled
-            yield word
+class Chat(ContinuingChat):
+    pass
 
 
 class Killable:

@@ -18,7 +18,7 @@ __all__ = ["Edge", "behind_a_link", "is_relaying"]
 
 
 def is_relaying() -> bool:
-    """Return whether the server's tests run behind a link: `EVERYWORD_RELAYED=1 pytest tests/server`."""
+    """Return whether tests run behind a link: `EVERYWORD_RELAYED=1 pytest tests/server` (client, parity, browser)."""
     return os.environ.get("EVERYWORD_RELAYED", "") not in ("", "0")
 
 

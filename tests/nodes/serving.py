@@ -20,6 +20,7 @@ from everyword.agents import AIChatAgent, Turn, callable_method
 from everyword.log.features import is_usable
 from everyword.server import Everyword, Limits
 from everyword.server.node_settings import NodeSettings
+from tests.continuing_agents import ContinuingChat, words_left
 from tests.forked_processes import ForkedProcess, fork_process
 from tests.free_ports import free_port
 from tests.nodes.releases import FEATURE, NEW, OLD, play_release
@@ -34,21 +35,10 @@ LEASE = 1.5
 """Seconds: short, so that a takeover is soon; a busy machine may take a node for dead, which changes no result."""
 
 
-class Chat(AIChatAgent):
-    """Says the words of the question. In the first attempts, as many as `hold` says, it stops in the middle."""
+class Chat(ContinuingChat):
+    """Has methods and a schedule, too."""
 
     initial_state: ClassVar = {"count": 0}
-
-    async def on_chat_message(self, turn: Turn) -> Any:
-        question = next(m for m in reversed(self.messages) if m.role == "user").text
-        said = self.messages[-1].text if self.messages[-1].role == "assistant" else ""
-        words = [f"{word} " for word in question.split()]
-        for number, word in enumerate(words):
-            if len("".join(words[:number])) < len(said):
-                continue
-            if number == len(words) // 2 and turn.attempt <= turn.body.get("hold", 0):
-                await turn.cancelled
-            yield word
 
     @callable_method
     async def process(self) -> int:
@@ -83,12 +73,7 @@ class Paced(AIChatAgent):
         self.set_state({"woken": self.state["woken"] + 1})
 
     async def on_chat_message(self, turn: Turn) -> Any:
-        question = next(m for m in reversed(self.messages) if m.role == "user").text
-        said = self.messages[-1].text if self.messages[-1].role == "assistant" else ""
-        words = [f"{word} " for word in question.split()]
-        for number, word in enumerate(words):
-            if len("".join(words[:number])) < len(said):
-                continue
+        for _, word in words_left(self):
             with suppress(TimeoutError):
                 async with asyncio.timeout(PACE):
                     await turn.cancelled

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from everyword.log.memory import MemoryLog
-from tests.agents.bases import answering
+from tests.agents.bases import BASES, answering
 from tests.cluster.relayed import Edge
 from tests.parity.kit import Client, clients, serving
 from tests.parity.test_tools import Play
@@ -32,10 +32,10 @@ def told(client: Client) -> list[str]:
     return [RANDOM.sub(number, json.dumps(frame, separators=(",", ":"))) for frame in frames]
 
 
-async def frames_of(scenario: str) -> dict[str, list[str]]:
+async def frames_of(base: str, scenario: str) -> dict[str, list[str]]:
     """Play a scenario before three clients: one asks, one watches, one comes back in the middle."""
     GATES.clear()
-    async with serving(MemoryLog(), answering("AIChatAgent", Chat)) as server:
+    async with serving(MemoryLog(), answering(base, Chat)) as server:
         play = Play(server, "a", scenario)
         asker, tab, again = (play.client() for _ in range(3))
         async with clients(asker, tab, again):
@@ -57,12 +57,15 @@ async def frames_of(scenario: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("scenario", ["everything", "data", "server tool", "approved", "client tool"])
-async def test_frames_are_the_same_with_and_without_a_link(scenario: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("base", BASES)
+async def test_frames_are_the_same_with_and_without_a_link(
+    base: str, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[Any] = []
     for is_relayed in ("", "1"):
         monkeypatch.setenv("EVERYWORD_RELAYED", is_relayed)
         before = Edge.relayed
-        found.append(await frames_of(scenario))
+        found.append(await frames_of(base, scenario))
         assert (Edge.relayed > before) == bool(is_relayed)
     for who, frames in found[0].items():
         assert found[1][who] == frames, who
