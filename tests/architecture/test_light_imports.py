@@ -8,13 +8,15 @@ import sys
 import pytest
 
 THIRD_PARTY = {"anyio", "croniter", "msgspec", "pydantic", "starlette"}
-EXTRAS = {"anthropic", "httpx", "openai", "opentelemetry", "prometheus_client", "pydantic_ai"}
+EXTRAS = {"anthropic", "asyncpg", "httpx", "openai", "opentelemetry", "prometheus_client", "pydantic_ai"}
 SERVER = {"click", "httptools", "rich", "uvicorn", "uvloop", "watchfiles", "websockets"}
+NODES = {"everyword.cluster.link", "everyword.server.node_links", "everyword.server.remote_calls"}
+"""What only an app needs whose store several nodes share."""
 SLOW = {"asyncio", "email", "http", "sqlite3", "ssl"}
 
 CASES: dict[str, tuple[str, set[str]]] = {
     "import everyword": ("import everyword", THIRD_PARTY | EXTRAS | SERVER | SLOW),
-    "an agent and an app": ("from everyword import AIChatAgent, Everyword", EXTRAS | SERVER | {"pydantic"}),
+    "an agent and an app": ("from everyword import AIChatAgent, Everyword", EXTRAS | SERVER | NODES | {"pydantic"}),
     "everyword --help": (
         "from everyword.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass",
         THIRD_PARTY | EXTRAS | SERVER | SLOW,

@@ -12,22 +12,25 @@ from __future__ import annotations
 import logging
 import reprlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import HTTPConnection
 
 from ..agents import Agent, agent_kind
-from ..cluster.link import NodeLink
 from ..errors import BadInput, EverywordError, UsageError, public_text
 from ..ids import AgentId
 from ..principals import Principal, acting_as
 from .access_policy import NOTHING_TO_WATCH, AccessPolicy, can_be_watched
 from .agent_urls import ResourceAddress, find_address
 from .http import LOADS_NOTHING_NEW, SOCKET, entered_as
-from .node_links import NodeLinks, relayed_principal
 from .permissions import Action, Connecting, Permit, Reject
+from .relayed_principal import relayed_principal
 from .service import Service
 from .sub_agent_access import SubAgentRefusal, check_sub_agent_access
+
+if TYPE_CHECKING:
+    from ..cluster.link import NodeLink
+    from .node_links import NodeLinks
 
 __all__ = ["Admission", "Admitted", "OnAnotherNode"]
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -40,18 +40,20 @@ from .health import ServerPages
 from .http import Caller, answer_http
 from .lifecycle import Lifecycle
 from .limits import Limits
-from .node_links import NodeLinks, relay_client
 from .node_settings import NodeSettings
 from .permissions import Authenticate, Authorize, Permissions, Reject
 from .rate_limited_receive import RateLimitedBody, RateLimitedFrames
 from .refusals import TRY_AGAIN, refusal_response, refuse_socket
-from .remote_calls import CallsForOthers, RemoteCalls
 from .service import Service
 from .setup_check import SetupCheck
 from .socket_context import SocketSettings
 from .stores import Durability, can_be_shared, drop_database, open_store, shown_store
 from .sub_agent_access import SubAgentRefusal
 from .websocket import serve_socket
+
+if TYPE_CHECKING:
+    from .node_links import NodeLinks
+    from .remote_calls import RemoteCalls
 
 __all__ = ["Everyword"]
 
@@ -151,7 +153,7 @@ class Everyword(AppHandle):
         given = self._node_settings
         node_settings = given.for_worker() if given is not None else NodeSettings.from_environment()
         store = open_store(self._store, self._durability, node_settings)
-        node = NodeLinks(node_settings, self, self._answer_node) if store.nodes is not None else None
+        node = self._links(node_settings) if store.nodes is not None else None
         forget = partial(drop_database, store)
         directory = Directory(
             store,
@@ -162,7 +164,7 @@ class Everyword(AppHandle):
             kinds=self.kinds_of,
             on_append=self._pages.begin(store.nodes.name if store.nodes is not None else None),
         )
-        self._directory, self._calls_elsewhere = directory, RemoteCalls(node) if node is not None else None
+        self._directory = directory
         try:
             if node is not None and store.nodes is not None:
                 store.nodes.announce(await node.listen())
@@ -177,6 +179,15 @@ class Everyword(AppHandle):
         self.access_policy.permissions.clock = directory.clock
         self._setup.begin(self.classes.values())
         return Service.new(directory, self.limits, node)
+
+    def _links(self, settings: NodeSettings) -> NodeLinks:
+        """Return the links to other nodes. What only nodes need is not imported for a file."""
+        from .node_links import NodeLinks
+        from .remote_calls import RemoteCalls
+
+        links = NodeLinks(settings, self, self._answer_node)
+        self._calls_elsewhere = RemoteCalls(links)
+        return links
 
     async def _close(self, service: Service | None) -> None:
         await self._setup.end()
@@ -195,6 +206,8 @@ class Everyword(AppHandle):
         report = await self._pages.answer_node(method, payload, await self.service())
         if report is not None:
             return report
+        from .remote_calls import CallsForOthers
+
         answer = await CallsForOthers(lambda: self._calls).answer(method, payload)
         if answer is None:
             raise UsageError(f"unable to answer {method!r}; this release does not know it")
@@ -322,6 +335,8 @@ class Everyword(AppHandle):
         if isinstance(entered, SubAgentRefusal):
             return entered.answer()
         if isinstance(entered, OnAnotherNode):
+            from .node_links import relay_client
+
             return partial(relay_client, entered.link, entered.principal)
         if entered is None:
             return Response(status_code=204, headers=self.access_policy.preflight_headers(request))
@@ -339,6 +354,8 @@ class Everyword(AppHandle):
             await refuse_socket(websocket, entered.close_code, entered.close_reason)
             return
         if isinstance(entered, OnAnotherNode):
+            from .node_links import relay_client
+
             node, agent = entered.node, entered.agent
             find_owner = partial(node.link_to_owner, agent)
             await relay_client(entered.link, entered.principal, websocket.scope, frames, send, find_owner)

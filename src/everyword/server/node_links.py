@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
 from secrets import token_bytes
 from typing import Final
 
-import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..cluster.asgi_relay import relay
@@ -18,19 +16,18 @@ from ..cluster.link import NodeLink
 from ..cluster.link_server import LinkServer
 from ..cluster.links import Links
 from ..cluster.peer_requests import PeerRequests
-from ..cluster.relay_header import RELAYED
 from ..cluster.relayed_requests import RelayedRequests
 from ..cluster.repeated_log import RepeatedLog
 from ..errors import AgentStopped, LinkError, OwnedElsewhere, UsageError
-from ..events import Identity
 from ..ids import AgentId, Incarnation
 from ..log.nodes import LiveNode
 from ..principals import Principal
 from ..runtime.directory import Directory
 from ..runtime.ownership import Ownership
 from .node_settings import NodeSettings
+from .relayed_principal import encode_principal
 
-__all__ = ["NodeLinks", "OnNodeCall", "relay_client", "relayed_principal"]
+__all__ = ["NodeLinks", "OnNodeCall", "relay_client"]
 
 log = logging.getLogger("everyword.nodes")
 
@@ -203,25 +200,4 @@ async def relay_client(
     find_owner: Callable[[], Awaitable[NodeLink]] | None = None,
 ) -> None:
     """Let the node at the other end of a link serve a request or a socket that was let in here."""
-    attached = msgspec.json.encode(_LetIn(principal.identity, principal.expires))
-    await relay(link, scope, receive, send, attached, find_owner=find_owner)
-
-
-def relayed_principal(scope: Scope) -> Principal | None:
-    """Return the principal of a client that another node has let in; None for a client that no node has identified."""
-    attached: bytes = ((scope.get("extensions") or {}).get(RELAYED) or {}).get("attached", b"")
-    if not attached:
-        return None
-    let_in = _decode(attached)
-    found = Principal.of(let_in.identity)
-    return found if let_in.expires is None else replace(found, expires_at=let_in.expires / 1000)
-
-
-class _LetIn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What travels with a relayed client: who it is."""
-
-    identity: Identity
-    expires: int | None = None
-
-
-_decode = msgspec.json.Decoder(_LetIn).decode
+    await relay(link, scope, receive, send, encode_principal(principal), find_owner=find_owner)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..cluster.addresses import parse_address
-from ..cluster.handshake import LinkIdentity
 from ..errors import UsageError
 from ..ids import Incarnation
 
@@ -103,6 +102,8 @@ class NodeSettings:
         for address in (self.socket_address, self.address):
             if address is not None:
                 parse_address(address)
+        from ..cluster.handshake import LinkIdentity
+
         given = tuple(each.encode() for each in self.secrets)
         return LinkIdentity(Incarnation(0), given).secrets if given else ()
 

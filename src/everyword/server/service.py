@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..runtime.directory import Directory
 from .limits import Limits
 from .memory_budget import MemoryBudget
-from .node_group import NodeGroup
-from .node_links import NodeLinks
 from .open_connections import OpenConnections
 from .presence import Presence
 from .rate_limits import RateLimiter, TrafficLimiter
 from .reader_limit import ReaderLimit
 from .shared_slices import SharedSlices
+
+if TYPE_CHECKING:
+    from .node_group import NodeGroup
+    from .node_links import NodeLinks
 
 __all__ = ["Service"]
 
@@ -47,7 +50,11 @@ class Service:
     @classmethod
     def new(cls, directory: Directory, limits: Limits, node: NodeLinks | None = None) -> Service:
         """Return the service of an app that has just started."""
-        nodes = directory.store.nodes
+        nodes, group = directory.store.nodes, None
+        if node is not None and nodes is not None:
+            from .node_group import NodeGroup  # what only nodes need is not imported for a file
+
+            group = NodeGroup(node, directory, nodes)
         return cls(
             directory,
             limits,
@@ -58,5 +65,5 @@ class Service:
             open_connections=OpenConnections(directory.clock),
             body_budget=MemoryBudget(limits.unfinished),
             node=node,
-            group=NodeGroup(node, directory, nodes) if node is not None and nodes is not None else None,
+            group=group,
         )
