@@ -20,7 +20,7 @@ from typing import Any, Final
 from everyword.client import ChatClient, ClientError
 from tests.nodes.chaos_clients import Crowd, pass_time
 from tests.nodes.history import History, LogEvent
-from tests.nodes.serving import NodeProcess
+from tests.nodes.serving import NodeProcess, print_tasks
 from tests.postgres.server import OwnPostgres
 from tests.tcp_proxy import TcpProxy
 
@@ -71,6 +71,8 @@ class Chaos:
             crowd.end()
             _, hanging = await asyncio.wait(clients, timeout=PATIENCE)
             self.history.failed += [f"a client has not ended after {PATIENCE} s: {task}" for task in hanging]
+            if hanging:
+                self._say_what_is_awaited()
             for task in clients:
                 task.cancel()
             await asyncio.gather(*clients, return_exceptions=bool(hanging))
@@ -123,8 +125,13 @@ class Chaos:
                         self.history.final[chat][node.name] = [(m.id, m.role, m.text) for m in client.messages]
                 except ClientError as exc:
                     self.history.failed.append(f"{chat} on {node.name}: {exc}")
-                    for each in self._nodes:
-                        os.kill(each.pid, signal.SIGUSR1)  # they say what they wait for
+                    self._say_what_is_awaited()
+
+    def _say_what_is_awaited(self) -> None:
+        """Have all nodes and clients say on standard error what they wait for."""
+        print_tasks()
+        for node in self._nodes:
+            os.kill(node.pid, signal.SIGUSR1)
 
     async def _stop_all(self) -> None:
         """Stop all nodes; note the tasks, sessions and leases that they leave behind."""

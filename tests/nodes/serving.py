@@ -194,7 +194,7 @@ def main(store: str, port: str, name: str, lease: str, listen: str, address: str
     asyncio.run(_serve(_Announced(config)))
 
 
-def _print_tasks() -> None:
+def print_tasks() -> None:
     """Say what every task waits for; `kill -USR1` asks for it."""
     for task in asyncio.all_tasks():
         task.print_stack(file=sys.stderr)
@@ -207,7 +207,7 @@ def _print_tasks() -> None:
 
 
 async def _serve(server: uvicorn.Server) -> None:
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _print_tasks)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print_tasks)
     await server.serve()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:
