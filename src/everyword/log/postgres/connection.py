@@ -18,7 +18,13 @@ __all__ = ["DRIVER_ERRORS", "LOST_FENCE", "NOT_ALLOWED", "TOO_OLD", "Connector",
 OLDEST: Final = 14
 """The oldest PostgreSQL that works."""
 
-DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+DRIVER_ERRORS: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that was lost while it was opened: "another operation is in progress"
+    OSError,
+    TimeoutError,
+)
 """What the driver raises when a statement or a connection fails."""
 
 TOO_OLD: Final = "EW003"

@@ -248,6 +248,8 @@ class PostgresWriter:
     def _refused(self, job: _Job, exc: BaseException) -> EverywordError:
         if getattr(exc, "sqlstate", None) == LOST_FENCE:
             self._node.look_again()
+        elif isinstance(exc, DRIVER_ERRORS) and not hasattr(exc, "sqlstate"):
+            self._connection.terminate()  # it may refuse everything from now on
         return refusal(job.doing, exc)
 
 
