@@ -133,3 +133,20 @@ async def test_a_node_that_registered_a_moment_ago_is_not_taken_for_a_dead_one(
                 await taking
             assert (await Owner.take(late)).head == 1
         await barrier.close()
+
+
+async def test_a_writer_goes_on_after_a_late_call_of_its_older_connection_took_the_fence(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    """Its calls are refused then, and nothing else would tell it to take the fence again: the heartbeats go on."""
+    async with node(postgres_url) as store:
+        assert store.nodes is not None
+        owner = await Owner.take(store)
+        other = await postgres_server.connect(postgres_url.rpartition("schema=")[2])
+        await other.fetchval("SELECT take_fence_1($1, 0)", store.nodes.incarnation)
+        await other.close()
+        with pytest.raises(Fenced):
+            await owner.append(fact("refused"))
+        owner = await Owner.take(store)
+        await owner.append(fact("written"))
+        assert store.nodes.is_valid

@@ -247,6 +247,8 @@ class PostgresWriter:
 
     def _refused(self, job: _Job, exc: BaseException) -> EverywordError:
         if getattr(exc, "sqlstate", None) == LOST_FENCE:
+            # Declared gone; or the call of an older connection that took the fence arrived late, after this one's.
+            self._fence = (0, 0)
             self._node.look_again()
         elif isinstance(exc, DRIVER_ERRORS) and not hasattr(exc, "sqlstate"):
             self._connection.terminate()  # it may refuse everything from now on
