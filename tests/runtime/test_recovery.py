@@ -9,14 +9,16 @@ import pytest
 
 from everyword.core import commands
 from everyword.core.state import Rules
-from everyword.errors import ChatError
+from everyword.errors import ChatError, LogUnavailable
 from everyword.events import ABSENT, AttemptDelayed, AttemptStarted, Chunk, MessageEnded, Outcome, TurnEnded
-from everyword.ids import Attempt, RequestId, TurnId
+from everyword.ids import AgentId, Attempt, RequestId, TurnId
+from everyword.log.base import Activation
 from everyword.log.memory import MemoryLog
+from everyword.runtime.agent_runtime.agent_runtime import AgentRuntime
 from everyword.runtime.directory import Settings
 from everyword.runtime.recovery import Continue, Decision, Recovery, Retry, Stop, Wait, backoff
 from everyword.testing import Gate, ManualClock, ScriptedResponder
-from tests.runtime.kit import AGENT, PATIENCE, killed, running, submit, watching
+from tests.runtime.kit import AGENT, PATIENCE, killed, running, submit, user, watching
 
 
 class Dropped(ChatError):
@@ -274,3 +276,23 @@ async def test_words_now_and_then_do_not_keep_a_turn_alive_that_is_silent_over_a
             clock.advance(40)
     ended, _ = await recovered(store, clock, Deciding([], [], rules=rules))
     assert ended.outcome is Outcome.ERROR and ended.detail is not None and "no output for 80 s" in ended.detail
+
+
+class NeverLoads(MemoryLog):
+    """A store that cannot be reached, and says so at once."""
+
+    attempts = 0
+
+    async def activate(self, agent: AgentId, *, recent: int = 256) -> Activation:
+        self.attempts += 1
+        raise LogUnavailable("unable to load; connection refused")
+
+
+async def test_a_caller_waits_before_it_loads_an_agent_again_that_could_not_be_loaded() -> None:
+    store = NeverLoads()
+    async with running(store, ScriptedResponder(["yes"])) as directory:
+        asking = asyncio.create_task(AgentRuntime(directory, AGENT).run_turn([user("u1")], request=RequestId("r1")))
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert 1 <= store.attempts < 10
+        asking.cancel()

@@ -29,7 +29,7 @@ from .api import CanBeDestroyed, HasStartHook, Responder
 from .clock import Clock, SystemClock
 from .commit_loop import CommitLoop, OnAppend
 from .declared_schedules import reconcile_declared
-from .load_failures import LoadFailures
+from .load_failures import TRY_AGAIN, LoadFailures
 from .ownership import NodeClock, Ownership
 from .pending_states import PendingStates
 from .phase import ShutdownPhase
@@ -355,6 +355,8 @@ class Directory:
         delay = self._failures.delay(self.stored_ids.known(agent))
         if delay:
             await self.clock.sleep_until(Millis(self.clock.now() + delay))
+        else:  # not at once: a load that fails without waiting would be tried for ever, and nothing else would run
+            await asyncio.sleep(TRY_AGAIN)
 
     def _retry_later(self, agent: AgentId) -> int:
         """Note one more failure; return in how many milliseconds the agent is loaded again."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..ids import AgentId
 
-__all__ = ["LoadFailures"]
+__all__ = ["TRY_AGAIN", "LoadFailures"]
+
+TRY_AGAIN: Final = 0.05
+"""Seconds after which a caller tries to load an agent again that could not be loaded."""
 
 
 class LoadFailures:
