@@ -281,6 +281,6 @@ async def _stop(world: NodesWorld, loop: TimedLoop) -> None:
         reader.drop()
     for run in world.live_runs():
         await run.stop()
-        await loop.quiet()
+        await loop.advance(1.0)
         for name in run.running():
             world.report_problem("leaks", f"{name} still runs after server {run.number} was closed")

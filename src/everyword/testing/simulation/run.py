@@ -28,6 +28,8 @@ __all__ = ["Run", "simulate"]
 
 MOST_STEPS = 400_000
 LAST_STEPS = 60
+LAST_WAIT = 1.0
+"""Seconds that callers have to notice that the server is closed."""
 LONGEST_FLIGHT = 5_000
 """Milliseconds that a frame may take: the server expects that it arrives within ten seconds, or never."""
 WAITS = (50, 1_000, 5_000, 30_000)
@@ -326,6 +328,7 @@ async def _stop(world: World, loop: SeededLoop) -> None:
     for reader in world.log_readers:
         reader.drop()
     await world.server.stop()
+    await asyncio.sleep(LAST_WAIT)
     await loop.quiet()
     for name in world.server.running():
         world.report_problem("leaks", f"{name} still runs after the server was closed")
