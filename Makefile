@@ -128,8 +128,9 @@ chaos-nodes: setup-python ## three nodes on PostgreSQL under load and faults (FA
 attack: setup-python ## attack real servers for five minutes: frames, requests, kills, stops, sockets (ARGS='--seconds 30')
 	@$(BIN)/python -m tools.attack $(ARGS)
 
-simulate: setup-python ## ten thousand seeds of the deterministic simulation (`make test` plays a few hundred)
+simulate: setup-python ## ten thousand seeds of the deterministic simulation, and as many with several nodes (`make test` plays 300 of each)
 	@PYTHONHASHSEED=0 $(BIN)/python -m tools.simulate --seeds 10000 $(ARGS)
+	@PYTHONHASHSEED=0 $(BIN)/python -m tools.simulate --nodes --seeds 10000 $(ARGS)
 
 postgres: setup-python ## run a PostgreSQL until Ctrl-C and print its URL (ARGS='--durable --tcp')
 	@exec $(BIN)/python -m tests.postgres $(ARGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -117,7 +117,7 @@ class LossyWire(Wire):
         self._name = name
         self.lost = asyncio.Event()
 
-    async def up(self, name: str) -> None:
+    async def up(self, name: str, lose: Callable[[], None]) -> None:
         if name == self._name and not self.lost.is_set():
             self.lost.set()
             raise OSError("the statement is lost")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import Any
@@ -62,11 +62,14 @@ class Wire:
     async def connect(self) -> None:
         """Take the time that connecting takes; raises `OSError` if it is not possible."""
 
-    async def up(self, name: str) -> None:
-        """Let a statement travel to the database; raises `ConnectionError` if it is lost."""
+    async def up(self, name: str, lose: Callable[[], None]) -> None:
+        """Let a statement travel to the database; raises `ConnectionError` if it is lost.
 
-    async def down(self) -> None:
-        """Let a result travel back."""
+        `lose` ends its connection, for a statement that arrives after its node has given it up.
+        """
+
+    async def down(self, name: str) -> None:
+        """Let the result of a statement travel back; raises `ConnectionAbortedError` if it is lost."""
 
 
 class SimulatedConnector(Connector):
@@ -130,9 +133,12 @@ class SimulatedConnection:
         if before is not None and not before.done():
             await asyncio.wait([before])
         try:
-            await self._wire.up(name)
+            await self._wire.up(name, self.terminate)
             result = await self._database.run(self.backend, name, values)
-            await self._wire.down()
+            await self._wire.down(name)
+        except ConnectionAbortedError:
+            self.terminate()
+            return
         except ConnectionError:
             return  # the statement never arrives; the node learns of that when the connection is lost
         except asyncio.CancelledError:

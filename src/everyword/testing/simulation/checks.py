@@ -18,7 +18,7 @@ from .answers import PAY
 from .tabs import SimulatedTab
 from .world import World
 
-__all__ = ["check_chunks_fit", "check_log", "check_log_readers", "check_tabs"]
+__all__ = ["check_chunks_fit", "check_endings", "check_log", "check_log_readers", "check_tabs"]
 
 JsonObject = dict[str, Any]
 
@@ -43,6 +43,13 @@ async def check_log(world: World) -> None:
         for key, times in world.effects.items():
             if times > 1:
                 world.report_problem("effects", f"{key} was done {times} times without a crash")
+
+
+async def check_endings(world: World) -> None:
+    """Check that every turn ended once."""
+    for name in world.agents:
+        state, _, _ = await fold_log(world.kept, AgentId(name))
+        await _check_endings(world, AgentId(name), state)
 
 
 async def _check_rows(world: World, agent: AgentId, state: State, rebuilt: Projections) -> None:
@@ -124,7 +131,7 @@ async def check_tabs(world: World, tabs: list[SimulatedTab]) -> None:
 def check_chunks_fit(world: World) -> None:
     """Check that every chunk that a tab received fits to the chunks before it."""
     for tab in world.tabs:
-        for what in [*tab.unfit_chunks, *getattr(tab.protocol, "problems", ())]:
+        for what in tab.unfit_chunks:
             world.report_problem("cleared" if tab.has_cleared else "fold", f"{tab.name}: {what}")
 
 

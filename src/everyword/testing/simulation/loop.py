@@ -45,9 +45,12 @@ class SeededLoop(BaseEventLoop):
         self._quiet.append(waiting)
         await waiting
 
+    def allow(self, steps: int) -> None:
+        """Run so many steps more at least, whatever was used up."""
+        self._most_steps = self.steps + steps
+
     async def end_all(self) -> None:
         """Cancel all other tasks, and wait for their end."""
-        self._most_steps += 100_000
         while left := [task for task in asyncio.all_tasks(self) if task is not asyncio.current_task(self)]:
             for task in left:
                 task.cancel()

@@ -38,6 +38,8 @@ class Link:
         """False when frames of the server no longer reach the client."""
         self.is_cut = False
         """True when the server knows that the client is gone."""
+        self.has_removed = False
+        """True when the client took a message off its list, until a transcript comes: chunks may belong to it."""
         self._room, self._on_send = room, on_send
         self._arrived: deque[dict[str, Any]] = deque([{"type": "websocket.connect"}])
         self._changed = asyncio.Event()

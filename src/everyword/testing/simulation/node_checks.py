@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from ...ids import AgentId
+from ...ids import AgentId, root_id
 from .nodes_world import NodesWorld
 
-__all__ = ["check_nodes", "check_relays"]
+__all__ = ["check_memory", "check_nodes", "check_relays", "check_woken"]
 
 
 def check_relays(world: NodesWorld) -> None:
-    """Check N-5: a socket whose node is gone is closed. A node with a lease had a heartbeat within the last lease."""
+    """Check N-5: a socket whose node is gone is closed, as soon as a heartbeat has said so: within a lease."""
     for run in world.open_runs():
         if world.loop.is_paused(run.tasks) or not run.is_valid:
             continue
         for link, incarnation in run.relays.items():
             gone_at = world.gone.get(incarnation)
-            if gone_at is not None and gone_at + world.lease < world.loop.time() and not link.is_cut:
+            if gone_at is None or link.is_cut:
+                continue
+            if incarnation in run.gone_nodes or gone_at + world.lease < world.loop.time():
                 world.report_problem("N-5", f"{link.name} waits for node {incarnation}, which is gone")
+
+
+def check_memory(world: NodesWorld) -> None:
+    """Check, when nothing runs, that each node owns what it has in memory, and has nothing there without its lease."""
+    for run in world.open_runs():
+        if world.loop.is_paused(run.tasks):
+            continue
+        for loaded in run.directory.loaded():
+            agent, root = loaded.actor.agent, world.database.tables.agent(root_id(loaded.actor.agent))
+            if not run.is_valid:
+                world.report_problem("N-4", f"server {run.number} has {agent} in memory, and no lease")
+            elif root is None or root.node != run.nodes.incarnation:
+                owner = root.node if root is not None else None
+                world.report_problem("owners", f"server {run.number} has {agent} in memory, node {owner} owns it")
 
 
 def check_nodes(world: NodesWorld) -> None:
@@ -24,12 +40,17 @@ def check_nodes(world: NodesWorld) -> None:
     for tab in world.tabs:
         if tab.link is not None and tab.link.unread:
             world.report_problem("N-5", f"{tab.link.unread} frames of {tab.link.name} were not looked at")
-    for agent, log in world.written.items():
-        for job in sorted(log.jobs):
-            world.report_problem("jobs", f"{agent}: job {job} was never done")
+    check_woken(world)
     for key, times in world.job_runs.items():
         if times > 1:
             world.report_problem("jobs", f"{key} was called {times} times")
+
+
+def check_woken(world: NodesWorld) -> None:
+    """Check that every job ended, and that every wake time is known to the agent's owner, or can be claimed."""
+    for agent, log in world.written.items():
+        for job in sorted(log.jobs):
+            world.report_problem("jobs", f"{agent}: job {job} was never done")
     _check_owners(world)
 
 

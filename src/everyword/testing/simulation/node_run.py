@@ -51,6 +51,9 @@ class NodeRun(ServerRun):
         """Sockets that other nodes serve, and the incarnation that serves each."""
         self._lease, self._find = lease, find
         self._incarnation = Incarnation(0)
+        self._live: set[Incarnation] = set()
+        self.gone_nodes: set[Incarnation] = set()
+        """Incarnations that a heartbeat has missed: a socket is not passed on to them."""
         self._store: PostgresLog = node_store(database, self.wire, lease=lease, patience=0, name=f"node {number}")
         super().__init__(number, self._store, responders, None, settings)
         self.directory.fresh_context = self.new_context
@@ -126,7 +129,7 @@ class NodeRun(ServerRun):
             return self
         found = await self.ownership.locate(agent)
         if found is not None:
-            return self._find(self, found.id)
+            return self._find(self, found.id) if found.id not in self.gone_nodes else None
         (await self.directory.hold(agent))()
         return self
 
@@ -141,6 +144,11 @@ class NodeRun(ServerRun):
     def nodes_changed(self, nodes: Sequence[LiveNode]) -> None:
         """Close the sockets that are served by an incarnation which is gone: it serves nothing, and may not say so."""
         live, before, self._incarnation = {node.id for node in nodes}, self._incarnation, self.nodes.incarnation
+        self.gone_nodes |= self._live - live
+        self._live = live
         for link, incarnation in list(self.relays.items()):
             if incarnation not in live or before != self._incarnation:
-                link.lose_server(len(link.down))
+                self.cut_relay(link)
+
+    def cut_relay(self, link: Link) -> None:
+        link.lose_server(len(link.down))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from types import SimpleNamespace
@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 from ...log.postgres import node_lease
 from ...server import websocket
-from .checks import check_chunks_fit, check_log, check_log_readers, check_tabs
+from .checks import check_chunks_fit, check_endings, check_log, check_log_readers, check_tabs
 from .database_view import DatabaseView
 from .loop import owner_of_tasks
 from .network import Link
-from .node_checks import check_nodes, check_relays
+from .node_checks import check_memory, check_nodes, check_relays, check_woken
 from .node_run import NodeRun
 from .nodes_world import NodeFaults, NodesWorld
 from .tabs import SimulatedTab
@@ -26,7 +26,8 @@ from .timed_loop import TimedLoop, own_clock
 __all__ = ["play_nodes"]
 
 LONGEST_FLIGHT = 5.0
-WAITS = (0.05, 1.0, 5.0, 30.0)
+WAITS = (0.05, 1.0, 4.0, 12.0)
+"""The last is longer than a client waits for the owner of its agent, and than a failed load waits for the next."""
 MOST_STARTS = 100
 ROUNDS = 20
 """How often clients that are turned away connect again before time has to pass."""
@@ -84,6 +85,8 @@ async def play_nodes(world: NodesWorld, loop: TimedLoop) -> None:
                 flown = await _pass_time(world, loop, flown)
             for _ in range(world.chance.choice((0, 1, 3, 10, 30))):
                 await asyncio.sleep(0)
+        if world.chance.random() < 0.5:
+            await _leave_alone(world, loop)
         await _settle(world, loop, half_open)
         await check_log(world)
         check_nodes(world)
@@ -114,14 +117,16 @@ async def _let_nodes_live(world: NodesWorld) -> None:
         elif world.loop.is_paused(run.tasks):
             continue
         elif chance.random() < faults.pause:
-            world.pause(run, world.lease * chance.choice((0.1, 0.5, 1.1, 1.5)))
-        elif run.is_open and chance.random() < faults.drain:
+            world.pause(run, world.lease * chance.choice((0.1, 0.5, 1.1, 1.5, 3.0)))
+        elif run.is_open and run.stopping is None and chance.random() < faults.drain:
             world.note(f"server {run.number} is stopped")
             run.stopping = asyncio.create_task(run.stop())
         elif chance.random() < faults.network:
             world.disturb_network(run)
     if chance.random() < faults.network:
         world.cut_a_link()
+    if chance.random() < faults.clock:
+        world.set_database_clock_back()
 
 
 async def _end(world: NodesWorld, run: NodeRun) -> None:
@@ -206,6 +211,7 @@ async def _advance(world: NodesWorld, loop: TimedLoop, seconds: float) -> None:
     await loop.advance(seconds)
     world.note_leases()
     check_relays(world)
+    check_memory(world)
 
 
 async def _let_arrive(world: NodesWorld, loop: TimedLoop) -> None:
@@ -223,9 +229,12 @@ async def _let_arrive(world: NodesWorld, loop: TimedLoop) -> None:
                 is_busy = True
 
 
-async def _drain(world: NodesWorld, loop: TimedLoop) -> None:
+async def _drain(world: NodesWorld, loop: TimedLoop, *, connects: bool = True) -> None:
     """Connect all tabs, deliver all frames and run all tasks until nothing is left to do."""
     is_busy, rounds = True, 0
+    if not connects:
+        await loop.quiet()
+        return
     while is_busy and rounds < ROUNDS:
         await _let_arrive(world, loop)
         is_busy, rounds = False, rounds + 1
@@ -236,19 +245,35 @@ async def _drain(world: NodesWorld, loop: TimedLoop) -> None:
             is_busy |= tab.link is None and world.connect(tab)
 
 
-async def _settle(world: NodesWorld, loop: TimedLoop, half_open: list[Link]) -> None:
-    """End all faults, and let every turn end."""
+async def _leave_alone(world: NodesWorld, loop: TimedLoop) -> None:
+    """Let all clients leave, and go on with faults for a while: everything that is open ends without a client."""
+    world.note("all clients leave")
+    for tab in world.tabs:
+        if tab.link is not None:
+            tab.link.lose_client(len(tab.link.up), told=True)
+            tab.disconnect()
+    for reader in world.log_readers:
+        reader.drop()
+    for _ in range(world.chance.choice((5, 20))):
+        await _let_nodes_live(world)
+        if world.chance.random() < 0.2:
+            world.open_gates()
+        await _advance(world, loop, world.chance.choice((0.01, 0.1, 0.4, 1.0, world.lease)))
+    await _end_faults(world, loop)
+    await _let_time_pass(world, loop, connects=False)
+    await check_endings(world)
+    check_woken(world)
+
+
+async def _end_faults(world: NodesWorld, loop: TimedLoop) -> None:
     world.note("no more faults")
     world.node_faults, world.gates_stay_open = NodeFaults(), True
     world.open_gates()
     world.cut_links.clear()
     for run in world.live_runs():
         run.wire.become("fast")
+        run.wire.loss = 0.0
         loop.resume(run.tasks)
-    for link in half_open:
-        link.tell()
-    for tab in world.tabs:
-        tab.behave()
     for _ in range(MOST_STARTS):
         await _let_nodes_live(world)
         await _advance(world, loop, 0.5)
@@ -256,21 +281,32 @@ async def _settle(world: NodesWorld, loop: TimedLoop, half_open: list[Link]) -> 
             break
     else:
         world.report_problem("stalled", "not every node could be started")
-    await _let_time_pass(world, loop)
+
+
+async def _settle(world: NodesWorld, loop: TimedLoop, half_open: list[Link]) -> None:
+    """End all faults, and let every turn end."""
+    for link in half_open:
+        link.tell()
+    for tab in world.tabs:
+        tab.behave()
+    await _end_faults(world, loop)
+    await _let_time_pass(world, loop, WAITS[:-1])
     for tab in world.tabs:
         tab.ask_again()
     await _let_time_pass(world, loop)
 
 
-async def _let_time_pass(world: NodesWorld, loop: TimedLoop) -> None:
+async def _let_time_pass(
+    world: NodesWorld, loop: TimedLoop, longer: Sequence[float] = WAITS, *, connects: bool = True
+) -> None:
     """Let time pass until the trace has not grown for longer than every timeout."""
-    waits, head = deque(WAITS), -1
+    waits, head = deque(longer), -1
     while waits:
-        await _drain(world, loop)
+        await _drain(world, loop, connects=connects)
         if len(world.trace) != head:
-            waits, head = deque(WAITS), len(world.trace)
+            waits, head = deque(longer), len(world.trace)
         await _advance(world, loop, waits.popleft())
-    await _drain(world, loop)
+    await _drain(world, loop, connects=connects)
 
 
 async def _stop(world: NodesWorld, loop: TimedLoop) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ...errors import EverywordError
-from ...events import JobAdded, JobEnded, JobStarted, decode_event
+from ...events import JobAdded, JobEnded, JobStarted, TurnAccepted, decode_event
 from ...ids import AgentId, Incarnation, JobId
 from ...log.postgres.row_codec import stored_events
 from ...runtime.agent_runtime.agent_runtime import AgentRuntime
@@ -28,15 +28,22 @@ from .world import RunEnvironment, World
 __all__ = ["NodeFaults", "NodesWorld", "WrittenLog"]
 
 
+LATEST = 6_000
+"""Milliseconds that the database's clock may be behind the true time."""
+
+
 @dataclass(slots=True)
 class NodeFaults:
-    """Probabilities of faults per step, and of a transaction that takes long."""
+    """Probabilities of faults per step; of a transaction that takes long, and of a lost connection per call."""
 
     crash: float = 0.0
     pause: float = 0.0
     drain: float = 0.0
     network: float = 0.0
     slow_commit: float = 0.0
+    lost_call: float = 0.0
+    clock: float = 0.0
+    """Of a database whose clock is set back."""
 
     @staticmethod
     def drawn(chance: Random) -> NodeFaults:
@@ -44,7 +51,8 @@ class NodeFaults:
             return NodeFaults()
         some = (0.0, 0.02, 0.08)
         crash, pause, drain, network = (chance.choice(some) for _ in range(4))
-        return NodeFaults(crash, pause, drain, network, chance.choice((0.0, 0.05, 0.3)))
+        slow, lost, clock = (0.0, 0.05, 0.3), (0.0, 0.0, 0.02, 0.1), (0.0, 0.0, 0.02)
+        return NodeFaults(crash, pause, drain, network, chance.choice(slow), chance.choice(lost), chance.choice(clock))
 
 
 @dataclass(slots=True)
@@ -76,9 +84,13 @@ class NodesWorld(World):
     """Incarnations that were declared gone, or have left, and when."""
     edges: dict[Link, NodeRun]
     """The node that each client is connected to."""
+    origins: dict[str, str]
+    """The client of each socket that has asked something, by the socket's serial."""
     cut_links: set[tuple[int, int]]
     job_runs: Counter[str]
     asked_jobs: int
+    database_late: float = 0.0
+    """Milliseconds that the database's clock is behind the true time."""
 
     @staticmethod
     def of(seed: int, chance: Random, loop: TimedLoop) -> NodesWorld:
@@ -90,20 +102,34 @@ class NodesWorld(World):
         world.loop, world.clock = loop, TrueClock(loop)  # type: ignore[assignment] # it is not turned by hand
         world.trace = [*drawn.trace]
         world.node_faults = NodeFaults.drawn(chance)
-        world.lease = chance.choice((1.0, 2.0, 6.0))
+        world.lease = chance.choice((1.5, 3.0, 6.0))
         world.nodes = [None] * chance.choice((2, 2, 3, 4))
         world.written, world.gone, world.cut_links = {}, {}, set()
-        world.edges, world.job_runs, world.asked_jobs = {}, Counter(), 0
+        world.edges, world.origins, world.job_runs, world.asked_jobs = {}, {}, Counter(), 0
         world.settings = Settings(
-            grace=chance.choice((0, 2.0)), retention=world.retention, idle_after=chance.choice((2_000, 60_000))
+            grace=chance.choice((0, 2.0)),
+            retention=world.retention,
+            idle_after=chance.choice((1_000, 3_000, 60_000)),
+            retry_at_most=4_000,
         )
-        world.database = SimulatedPostgres(lambda: BEGIN + loop.time() * 1000, statement_timeout=world.lease / 3)
+        world.database = SimulatedPostgres(world._database_time, statement_timeout=world.lease / 3)
         world.database.work, world.database.on_commit = world._work, world._commit
         world.database.on_gone, world.database.end_backend = world._gone, world._end_backend
         world.note(f"{len(world.nodes)} nodes, lease {world.lease} s, {world.node_faults}")
         return world
 
     # -- the database ------------------------------------------------------------------------------------------------
+
+    def _database_time(self) -> float:
+        return BEGIN + self.loop.time() * 1000 - self.database_late
+
+    def set_database_clock_back(self) -> None:
+        """Correct the database's clock, as after a failover to a machine whose clock is behind."""
+        back = self.chance.choice((50, 1_000, 5_000))
+        if self.database_late + back > LATEST:
+            return
+        self.disturb(f"the database's clock is set back by {back} ms")
+        self.database_late += back
 
     async def _work(self, backend: int) -> None:
         if self.chance.random() < self.node_faults.slow_commit:
@@ -124,8 +150,16 @@ class NodesWorld(World):
         for stored in stored_events(event.sent for event in events):
             decoded = decode_event(stored.body)
             self.remember(agent, decoded)
+            self._check_origin(agent, decoded)
             self._follow_job(agent, log, decoded)
             self.note(f"{agent} commits {stored.seq} {stored.body.decode()} (node {node})")
+
+    def _check_origin(self, agent: str, event: object) -> None:
+        """Check that a serial names a socket of one client: the logs have the serials of all nodes, side by side."""
+        if isinstance(event, TurnAccepted) and event.origin is not None and event.owner is not None:
+            owner = self.origins.setdefault(event.origin, event.owner)
+            if owner != event.owner:
+                self.report_problem("ids", f"{agent}: {event.origin} is a socket of {owner} and of {event.owner}")
 
     def _follow_job(self, agent: str, log: WrittenLog, event: object) -> None:
         match event:
@@ -183,6 +217,8 @@ class NodesWorld(World):
             find=self._find,
         )
         box.append(run)
+        run.wire.loss = self.node_faults.lost_call
+        run.wire.on_loss = lambda name: self.disturb(f"server {number} loses the connection of {name}")
         self.nodes[slot] = run
         self.server_runs.append(run)
 
@@ -223,7 +259,7 @@ class NodesWorld(World):
             self.disturb(f"server {run.number} loses its connections")
             run.wire.cut()
             return
-        seconds = self.lease * self.chance.choice((0.2, 0.6, 1.1, 1.5))
+        seconds = self.lease * self.chance.choice((0.2, 0.6, 1.1, 1.5, 3.0))
         self.disturb(f"the network of server {run.number} is {state} for {seconds:.2f} s")
         run.wire.become(state)
         self.loop.call_later(seconds, run.wire.become, "fast")

@@ -30,6 +30,8 @@ MOST_STEPS = 400_000
 LAST_STEPS = 60
 LAST_WAIT = 1.0
 """Seconds that callers have to notice that the server is closed."""
+LAST_STEPS_OF_TASKS = 100_000
+"""Steps in which cancelled tasks have to end."""
 LONGEST_FLIGHT = 5_000
 """Milliseconds that a frame may take: the server expects that it arrives within ten seconds, or never."""
 WAITS = (50, 1_000, 5_000, 30_000)
@@ -41,6 +43,7 @@ _EXPECTED = (
     "unable to prune",
     "has another owner",
 )
+_AFTER_FAULTS = ("has lost its lease", "is set aside; it never ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,13 @@ class Run:
     problems: list[tuple[str, str]]
     lives: int
     turns: int
+    nodes: bool = False
 
     def report(self, last: int = LAST_STEPS) -> str:
         """Return the seed, its problems, the last steps, and how to see it again."""
         found = [f"seed {self.seed} failed:", *(f"- {check}: {what}" for check, what in self.problems)]
-        again = f"again: python -m tools.simulate --first {self.seed} --seeds 1 --trace"
+        which = "--nodes " if self.nodes else ""
+        again = f"again: python -m tools.simulate {which}--first {self.seed} --seeds 1 --trace"
         return "\n".join([*found, f"the last {last} of {len(self.trace)} steps:", *self.trace[-last:], again])
 
 
@@ -87,10 +92,11 @@ def _run(world: World, loop: SeededLoop, play: Coroutine[Any, Any, None], withou
         except TimeoutError as exc:
             world.report_problem("stalled", str(exc))
         finally:
+            loop.allow(LAST_STEPS_OF_TASKS)
             loop.run_until_complete(loop.end_all())
             loop.close()
     problems = [problem for problem in world.problems if problem[0] not in without]
-    return Run(world.seed, world.trace, problems, len(world.server_runs), len(world.told))
+    return Run(world.seed, world.trace, problems, len(world.server_runs), len(world.told), isinstance(loop, TimedLoop))
 
 
 class _NumberedEvent(asyncio.Event):
@@ -117,7 +123,7 @@ class _LoggedErrors(logging.Handler):
         text = record.getMessage()
         if any(phrase in text for phrase in _EXPECTED) and not self._is_theft(text):
             return
-        if "has lost its lease" in text and self._world.disturbances:
+        if self._world.disturbances and any(phrase in text for phrase in _AFTER_FAULTS):
             self._world.note(text)
             return
         why = f" ({record.exc_info[1]!r})" if record.exc_info else ""

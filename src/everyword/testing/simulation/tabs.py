@@ -63,10 +63,15 @@ class SimulatedTab:
         frame = msgspec.json.decode(item)
         if frame.get("done") and "outcome" in frame:
             self.terminals.setdefault(frame["id"], []).append(frame)
+        known = len(self.protocol.problems)
         try:
             self.protocol.receive(item)
         except FoldError as exc:
             self.unfit_chunks.append(f"{exc}: {item}")
+        if self.link is not None and not self.link.has_removed:
+            self.unfit_chunks += self.protocol.problems[known:]
+        if self.link is not None and frame.get("type") == "cf_agent_chat_messages":
+            self.link.has_removed = False
         self.flush()
 
     def flush(self) -> None:
@@ -129,6 +134,8 @@ class SimulatedTab:
         messages = list(self.protocol.messages)
         if messages and self._chance.random() < 0.5:
             del messages[self._chance.randrange(len(messages))]
+            if self.link is not None:
+                self.link.has_removed = True
         else:
             name = f"{self.name}-set{self._next_request()}"
             messages.append({"id": name, "role": "user", "parts": [{"type": "text", "text": "set"}]})

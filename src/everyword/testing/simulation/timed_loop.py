@@ -21,13 +21,14 @@ class OwnClock:
     """The clocks of one node's machine: a count of seconds, and a wall clock that may be wrong."""
 
     def __init__(self, since: float, skew: float) -> None:
+        self._time = asyncio.get_running_loop().time
         self._since, self._skew = since, skew
 
     def seconds(self) -> float:
-        return asyncio.get_running_loop().time() + self._since
+        return self._time() + self._since
 
     def wall(self) -> float:
-        return BEGIN / 1000 + asyncio.get_running_loop().time() + self._skew
+        return BEGIN / 1000 + self._time() + self._skew
 
 
 own_clock: ContextVar[OwnClock] = ContextVar("own_clock")
