@@ -89,8 +89,9 @@ class Endless(AIChatAgent):
     async def on_chat_message(self, turn: Turn) -> Any:
         end = Path(next(m for m in reversed(self.messages) if m.role == "user").text)
         said = self.messages[-1].text if self.messages[-1].role == "assistant" else ""
-        await self._use_feature()
+        has_used_feature = False
         for number in itertools.count(len(said.split())):
+            has_used_feature = has_used_feature or await self._use_feature()
             with suppress(TimeoutError):
                 async with asyncio.timeout(SLOW_PACE):
                     await turn.cancelled
@@ -98,9 +99,12 @@ class Endless(AIChatAgent):
             if end.exists():  # noqa: ASYNC240 - a local file
                 return
 
-    async def _use_feature(self) -> None:
-        if self.knows_feature and await is_usable(FEATURE, (await self.app.service()).directory.store.nodes):
-            self.set_state({"release": "new"})
+    async def _use_feature(self) -> bool:
+        """Use it, if that is allowed by now; return whether it was."""
+        if not self.knows_feature or not await is_usable(FEATURE, (await self.app.service()).directory.store.nodes):
+            return False
+        self.set_state({"release": "new"})
+        return True
 
 
 class NodeProcess:
