@@ -13,7 +13,7 @@ __all__ = ["NodeWire", "WireState"]
 
 WireState = Literal["fast", "slow", "silent", "no heartbeats"]
 
-WRITES = frozenset({"activate", "claim", "release", "append", "append_with_rows", "destroy", "take_fence"})
+WRITES = frozenset({"activate_all", "claim", "release", "append", "append_with_rows", "destroy", "take_fence"})
 CONNECT_TIMEOUT = 5.0
 LATE = (0.01, 0.3, 1.0, 3.0)
 FAST, SLOW = (0, 0, 0, 0, 0, 0.001, 0.004), (0.02, 0.2, 0.7, 1.5)
