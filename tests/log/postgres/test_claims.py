@@ -92,6 +92,17 @@ async def test_an_activation_whose_answer_was_lost_still_brings_the_wake_times(p
         assert (await one.activate(CHILD)).wakes == []
 
 
+async def test_agents_that_were_taken_without_an_answer_are_woken_all_the_same(
+    postgres_url: str,
+) -> None:
+    async with node(postgres_url) as one:
+        await leave_due(one)
+        with lost_answers("activate_1"), pytest.raises(LogUnavailable):
+            await one.activate(A)
+        assert await nodes_of(one).claim(FOREVER) == [(A, 5), (CHILD, 9)]
+        assert await nodes_of(one).claim(FOREVER) == []
+
+
 async def test_what_may_not_have_been_given_back_is_given_back_at_the_next_attempt(postgres_url: str) -> None:
     async with node(postgres_url) as one, node(postgres_url) as two:
         await leave_due(one)

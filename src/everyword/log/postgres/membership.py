@@ -31,8 +31,8 @@ class Membership:
     ) -> None:
         self._node, self._connector, self._leases, self._opened = node, connector, leases, opened
         self._listener: NodeListener | None = None
-        self._has_lost_claim = False
-        """True when an earlier claim may have taken agents that this node does not know of."""
+        self.may_own_unknown = False
+        """True when a call without an answer may have taken agents that this node does not know of."""
 
     @property
     def incarnation(self) -> Incarnation:
@@ -91,12 +91,12 @@ class Membership:
     async def claim(self, until: Millis, limit: int = 100) -> list[tuple[AgentId, Millis]]:
         async def claim(connection: Any, fence: Fence) -> list[tuple[AgentId, Millis]]:
             found: list[Any] = []
-            if self._has_lost_claim:
+            if self.may_own_unknown:
                 values = fence[0], self._leases.root_keys
                 found += await connection.fetch(self._connector.sql["wakes_of_unknown"], *values)
-            self._has_lost_claim = True  # until its answer is here
+            self.may_own_unknown = True  # until the answer is here
             found += await connection.fetch(self._connector.sql["claim"], *fence, until, limit)
-            self._has_lost_claim = False
+            self.may_own_unknown = False
             for row in found:
                 self._leases.put_root(root_id(AgentId(row["id"])), OwnedRoot(row["root"], row["term"]))
             return [(AgentId(row["id"]), Millis(row["at"])) for row in found]

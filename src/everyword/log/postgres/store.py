@@ -166,7 +166,11 @@ class PostgresLog(LogReads):
         roots = [root_id(agent) for agent in agents]
         known = [self._leases.is_root_known(root) for root in roots]
         values = agents, roots, [requests[place][1] for place in places], known, list(REPLAYED)
-        found = await connection.fetch(self._connector.sql["activate_all"], *fence, *values)
+        try:
+            found = await connection.fetch(self._connector.sql["activate_all"], *fence, *values)
+        except BaseException:
+            self._membership.may_own_unknown = True  # its callers may not ask again, and the agents are to be woken
+            raise
         taken: dict[int, Activation | Exception] = {}
         for place, agent, row in zip(places, agents, found, strict=True):
             try:
