@@ -100,6 +100,17 @@ async def test_a_statement_stores_the_pages_that_it_changed_and_no_others(
         assert await sql(store, "select count(*), sum(text = 'x') from note") == [(2000, 1)]
 
 
+async def test_a_fence_that_an_older_call_took_is_taken_again(postgres_server: Postgres, postgres_url: str) -> None:
+    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+        await store.activate(A)
+        await sql(store, "create table note (text)")
+        await watcher.execute("update fence set generation = generation + 1 where lane <> 0")
+        with pytest.raises(Fenced):
+            await sql(store, "insert into note values ('refused')")
+        await sql(store, "insert into note values ('written')")
+        assert await sql(store, "select text from note") == [("written",)]
+
+
 async def test_reading_stores_nothing(postgres_server: Postgres, postgres_url: str) -> None:
     async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
         assert store.databases is not None

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from ...errors import EverywordError, Fenced, LogUnavailable, OutcomeUnknown
 from ...ids import Incarnation
-from .connection import DRIVER_ERRORS, Connector, refusal
+from .connection import DRIVER_ERRORS, LOST_FENCE, Connector, refusal
 
 __all__ = ["SqlConnection", "SqlConnections"]
 
@@ -122,6 +122,8 @@ class SqlConnections:
             return task.result()
         except DRIVER_ERRORS as exc:
             if connection.is_open and hasattr(exc, "sqlstate"):
+                if exc.sqlstate == LOST_FENCE:
+                    connection.terminate()  # a late call of an older connection may have the fence: take it again
                 raise refusal(doing, exc) from exc
             connection.terminate()
             raise OutcomeUnknown(f"unable to {doing}; the connection to the database was lost: {exc}") from exc
