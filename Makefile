@@ -8,7 +8,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 PYTHON ?= python3
 CHROMIUM ?= /usr/bin/chromium
-WORKERS ?= 2
+WORKERS ?= 3
 ARGS ?=
 export CHROMIUM
 # Tests start hundreds of processes. Without bytecode each of them, and each test worker, compiles all that it imports.

@@ -159,9 +159,10 @@ async def test_new_connections_are_refused_and_open_ones_stay(kind: type[AnyProx
 async def test_a_target_that_refuses_resets_the_client(kind: type[AnyProxy]) -> None:
     async with proxied(kind) as (_, other):
         gone = other.port
-    async with kind(("127.0.0.1", gone)) as proxy, connected(proxy) as client:
-        with pytest.raises(ConnectionResetError):
-            await client[0].read(1)
+    async with kind(("127.0.0.1", gone)) as proxy:
+        with pytest.raises(ConnectionResetError):  # of the connection, or as early as in connecting
+            async with connected(proxy) as client:
+                await client[0].read(1)
 
 
 async def test_a_database_is_reached_through_a_proxy(kind: type[AnyProxy], postgres_server: Postgres) -> None:

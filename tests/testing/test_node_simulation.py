@@ -37,7 +37,7 @@ def test_whatever_happens_to_the_nodes_clients_see_one_log(part: int) -> None:
         assert not run.problems, run.report()
 
 
-@pytest.mark.parametrize("seed", [7, 53, 95, 149, 200, 204, 300])
+@pytest.mark.parametrize("seed", [7, 53, 95, 149, 200, 204, 300, 1808])
 def test_what_a_seed_found_once_stays_mended(seed: int) -> None:
     run = simulated(seed)
     assert not run.problems, run.report()

@@ -186,6 +186,10 @@ class NodeLease:
         if all(node.id != self.incarnation for node in nodes):
             self._lose("it was declared gone")
             return 0.0
+        if not self._validity.is_held:
+            # Lost while this heartbeat was under way: all agents were dropped, so the next node may have them at once.
+            await connection.execute(self._connector.sql["leave"], self.incarnation)
+            return 0.0
         now_ms, started_ms = rows[0]["now_ms"], rows[0]["started_ms"]
         if self._started_ms not in (0, started_ms):
             # With flushes off, or after a failover to a replica, memory may be ahead of the log.
