@@ -19,14 +19,11 @@ from everyword.ids import AgentId
 from everyword.log.base import Activation
 from everyword.log.postgres.store import PostgresLog
 from tests.log.building import A, Owner, fact
-from tests.log.postgres.takeover import expire, node_of
+from tests.log.postgres.takeover import LEASE, expire, node_of
 from tests.postgres.server import Postgres
 from tests.timeouts import PATIENCE
 
 __all__ = ["OPERATIONS", "Stage", "interleavings", "staged"]
-
-LEASE = 600.0
-"""Seconds: no heartbeat comes between. A node learns that it is gone by writing."""
 
 CHILD = AgentId(f"{A}/sub/kid/x")
 

@@ -1,11 +1,28 @@
-"""Let a node be declared gone, as another node does when its lease is over."""
+"""Open a node, and let it be declared gone as another node does when its lease is over."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from everyword.log.postgres.store import PostgresLog
 from tests.postgres.server import Postgres
 
-__all__ = ["declare_gone", "expire", "node_of"]
+__all__ = ["LEASE", "declare_gone", "expire", "node_of", "opened_node"]
+
+LEASE = 600.0
+"""Seconds: no heartbeat comes between. A node learns that it is gone by writing."""
+
+
+@asynccontextmanager
+async def opened_node(url: str, lease: float = LEASE) -> AsyncIterator[PostgresLog]:
+    """Open a store, and close it at the end of the block."""
+    store = PostgresLog(url, lease=lease)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.aclose()
 
 
 def node_of(store: PostgresLog) -> int:

@@ -25,26 +25,13 @@ from everyword.log.postgres.retention import PostgresRetention
 from everyword.log.postgres.store import PostgresLog
 from everyword.messages.managed_stream import encode_chunk_event
 from tests.log.building import A, B, Owner, agent_row, chunk, ended_row, fact, message_row, turn_row
-from tests.log.postgres.takeover import declare_gone
+from tests.log.postgres.takeover import declare_gone, opened_node
 from tests.postgres.server import OwnPostgres, Postgres
 from tests.tcp_proxy import TcpProxy, TcpProxyProcess
 from tests.timeouts import PATIENCE
 
-LEASE = 600.0
-"""Seconds: no heartbeat comes between. A node learns that it is gone by writing."""
-
 SHORT = 1.5
 """A lease of which a third is short enough to wait for."""
-
-
-@asynccontextmanager
-async def opened(url: str, lease: float = LEASE) -> AsyncIterator[PostgresLog]:
-    store = PostgresLog(url, lease=lease)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
 
 
 def submit(store: PostgresLog, query: str, *params: Any, agent: AgentId = A) -> Future[SqlResult]:
@@ -82,7 +69,7 @@ WAITS = "select exists (select from pg_stat_activity where wait_event_type = 'Lo
 async def test_a_statement_stores_the_pages_that_it_changed_and_no_others(
     postgres_server: Postgres, postgres_url: str
 ) -> None:
-    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+    async with opened_node(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
         await store.activate(A)
         await sql(store, "create table note (id integer primary key, text)")
         numbers = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 2000) select x from n"
@@ -94,14 +81,14 @@ async def test_a_statement_stores_the_pages_that_it_changed_and_no_others(
         after = {row["number"]: row["xmin"] for row in await watcher.fetch("select number, xmin::text from page")}
         assert after.keys() == before.keys()
         assert len([number for number in after if after[number] != before[number]]) == 2
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         await store.activate(A)
         assert await sql(store, "pragma integrity_check") == [("ok",)]
         assert await sql(store, "select count(*), sum(text = 'x') from note") == [(2000, 1)]
 
 
 async def test_a_fence_that_an_older_call_took_is_taken_again(postgres_server: Postgres, postgres_url: str) -> None:
-    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+    async with opened_node(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
         await store.activate(A)
         await sql(store, "create table note (text)")
         await watcher.execute("update fence set generation = generation + 1 where lane <> 0")
@@ -112,7 +99,7 @@ async def test_a_fence_that_an_older_call_took_is_taken_again(postgres_server: P
 
 
 async def test_reading_stores_nothing(postgres_server: Postgres, postgres_url: str) -> None:
-    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+    async with opened_node(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
         assert store.databases is not None
         await store.activate(A)
         assert await sql(store, "select * from messages") == []
@@ -126,7 +113,7 @@ async def test_reading_stores_nothing(postgres_server: Postgres, postgres_url: s
 
 
 async def test_what_a_failed_statement_leaves_behind_is_stored(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         await store.activate(A)
         await sql(store, "create table note (x unique)")
         with pytest.raises(SqlError):
@@ -151,7 +138,7 @@ def test_changed_pages_are_those_that_differ(before: list[int], after: list[int]
 async def test_a_database_that_is_full_says_what_to_do_and_goes_on(
     postgres_server: Postgres, postgres_url: str
 ) -> None:
-    async with opened(f"{postgres_url}&sql_limit=1") as store, looking(postgres_server, postgres_url) as watcher:
+    async with opened_node(f"{postgres_url}&sql_limit=1") as store, looking(postgres_server, postgres_url) as watcher:
         await store.activate(A)
         await sql(store, "create table note (id integer primary key, x)")
         await sql(store, "insert into note values (1, zeroblob(600000))")
@@ -175,7 +162,7 @@ def test_a_limit_that_is_none_is_refused(limit: str) -> None:
 
 async def test_open_databases_take_a_limited_amount_of_memory(postgres_url: str) -> None:
     agents = [AgentId(f"chat/{number}") for number in range(4)]
-    async with opened(f"{postgres_url}&sql_memory=1") as store:
+    async with opened_node(f"{postgres_url}&sql_memory=1") as store:
         databases: Any = store.databases
         for agent in agents:
             await store.activate(agent)
@@ -195,7 +182,7 @@ async def test_open_databases_take_a_limited_amount_of_memory(postgres_url: str)
 
 
 async def test_a_database_that_is_larger_than_the_memory_can_be_used(postgres_url: str) -> None:
-    async with opened(f"{postgres_url}&sql_memory=1") as store:
+    async with opened_node(f"{postgres_url}&sql_memory=1") as store:
         databases: Any = store.databases
         for agent in (A, B):
             await store.activate(agent)
@@ -206,7 +193,7 @@ async def test_a_database_that_is_larger_than_the_memory_can_be_used(postgres_ur
 
 async def test_many_agents_write_at_once(postgres_url: str) -> None:
     agents = [AgentId(f"notes/{number}") for number in range(30)]
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         for agent in agents:
             await store.activate(agent)
         for agent in agents:
@@ -220,7 +207,7 @@ async def test_many_agents_write_at_once(postgres_url: str) -> None:
 
 
 async def test_a_released_database_takes_no_memory_and_comes_back(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         assert store.databases is not None
         await store.activate(A)
         await sql(store, "create table note (x)")
@@ -233,7 +220,7 @@ async def test_a_released_database_takes_no_memory_and_comes_back(postgres_url: 
 
 async def test_a_destroyed_agent_leaves_no_pages(postgres_server: Postgres, postgres_url: str) -> None:
     child = AgentId(f"{A}/sub/kid/x")
-    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+    async with opened_node(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
         for agent in (A, child, B):
             await store.activate(agent)
             await sql(store, "create table note (x)", agent=agent)
@@ -252,7 +239,7 @@ async def test_a_destroyed_agent_leaves_no_pages(postgres_server: Postgres, post
 
 
 async def test_an_agent_that_is_not_loaded_here_is_refused(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         assert store.nodes is not None
         with pytest.raises(Fenced, match=r"not loaded on this node"):
             await sql(store, "select 1")
@@ -269,7 +256,7 @@ async def test_an_old_owner_cannot_write_after_a_takeover(
     postgres_server: Postgres, postgres_url: str, way: str, is_open: bool
 ) -> None:
     schema = postgres_url.rpartition("schema=")[2]
-    async with opened(postgres_url) as old, opened(postgres_url) as new:
+    async with opened_node(postgres_url) as old, opened_node(postgres_url) as new:
         assert old.nodes is not None and old.databases is not None
         await old.activate(A)
         await sql(old, "create table note (x)")
@@ -298,7 +285,7 @@ async def test_an_old_owner_cannot_write_after_a_takeover(
 
 
 async def test_a_node_that_was_declared_gone_writes_no_pages(postgres_server: Postgres, postgres_url: str) -> None:
-    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+    async with opened_node(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
         await store.activate(A)
         await sql(store, "create table note (x)")
         await declare_gone(postgres_server, postgres_url.rpartition("schema=")[2], store)
@@ -309,7 +296,7 @@ async def test_a_node_that_was_declared_gone_writes_no_pages(postgres_server: Po
 
 
 async def test_a_write_of_an_earlier_opening_is_refused(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         backend: Any = store._databases._backend
         await store.activate(A)
         await sql(store, "create table note (x)")
@@ -324,7 +311,7 @@ async def test_a_write_of_an_earlier_opening_is_refused(postgres_url: str) -> No
 
 
 async def test_a_database_is_opened_again_under_a_new_lease(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         for number in range(3):
             await store.activate(A)
             await sql(store, "create table if not exists note (x)")
@@ -333,7 +320,7 @@ async def test_a_database_is_opened_again_under_a_new_lease(postgres_url: str) -
 
 
 async def test_a_statement_of_an_earlier_lease_is_not_run_under_a_later_one(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         await store.activate(A)
         await sql(store, "create table note (x)")
         slow = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 1000000) select max(x) from n"
@@ -351,8 +338,8 @@ async def test_a_new_owner_waits_for_a_write_that_is_under_way(
 ) -> None:
     """The write stops at a row that another transaction has locked; meanwhile the agent changes its owner."""
     async with (
-        opened(postgres_url) as old,
-        opened(postgres_url) as new,
+        opened_node(postgres_url) as old,
+        opened_node(postgres_url) as new,
         looking(postgres_server, postgres_url) as watcher,
         looking(postgres_server, postgres_url) as barrier,
     ):
@@ -386,7 +373,7 @@ async def test_a_database_that_does_not_answer_ends_in_an_error_also_for_a_block
 ) -> None:
     schema = postgres_url.rpartition("schema=")[2]
     async with TcpProxyProcess(postgres_server.address) as proxy:
-        async with opened(f"{proxy.url(postgres_server.tcp_url)}?schema={schema}", lease=SHORT * 4) as store:
+        async with opened_node(f"{proxy.url(postgres_server.tcp_url)}?schema={schema}", lease=SHORT * 4) as store:
             await store.activate(A)
             assert submit(store, "create table note (x)").result(PATIENCE)  # the loop is blocked, and it works
             await proxy.swallow()
@@ -410,7 +397,7 @@ async def behind_proxy(
 ) -> AsyncIterator[tuple[PostgresLog, TcpProxy]]:
     """A store that owns an agent. Of its connections only those for the agents' databases go through the proxy."""
     tcp = f"{server.tcp_url}?schema={url.rpartition('schema=')[2]}"
-    async with TcpProxy(server.address) as proxy, opened(tcp) as store, opened(proxy.url(tcp)) as other:
+    async with TcpProxy(server.address) as proxy, opened_node(tcp) as store, opened_node(proxy.url(tcp)) as other:
         store._databases._connections = other._databases._connections
         backend: Any = store._databases._backend
         backend.connections = other._databases._connections[0]
@@ -492,14 +479,14 @@ async def test_databases_work_after_a_store_that_was_opened_at_the_second_attemp
         await make_days(self, now)
 
     monkeypatch.setattr(PostgresRetention, "make_days", fail_once)
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         assert not failures
         await store.activate(A)
         await sql(store, "create table note (x)")
 
 
 async def test_a_refused_write_leaves_the_database_as_it_was(postgres_server: Postgres, postgres_url: str) -> None:
-    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+    async with opened_node(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
         await store.activate(A)
         await sql(store, "create table note (x)")
         await watcher.execute("alter table page add constraint small check (number < 2) not valid")
@@ -510,7 +497,7 @@ async def test_a_refused_write_leaves_the_database_as_it_was(postgres_server: Po
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_databases_survive_a_restart_of_postgresql(own_postgres: OwnPostgres, mode: Any) -> None:
-    async with opened(own_postgres.url, lease=2.0) as store:
+    async with opened_node(own_postgres.url, lease=2.0) as store:
         await store.activate(A)
         await sql(store, "create table note (x unique)")
         await sql(store, "insert into note values (1)")
@@ -531,7 +518,7 @@ async def test_databases_survive_a_restart_of_postgresql(own_postgres: OwnPostgr
 
 async def test_a_view_is_filled_again_only_after_a_change(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         owner = await Owner.take(store)
         await owner.append(fact("x"), rows=[agent_row(leaf=2), message_row(2, body=HELLO)])
         source: Any = store._databases._find_source()
@@ -550,7 +537,7 @@ async def test_a_view_is_filled_again_only_after_a_change(postgres_url: str, mon
 
 
 async def test_a_view_does_not_show_streams_that_were_erased(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         owner = await Owner.take(store)
         await owner.append(fact("x"), rows=[agent_row()])
         await owner.append(fact("turn.accepted", 1), rows=[turn_row(1, kind=TurnKind.RSM)])
@@ -564,7 +551,7 @@ async def test_a_view_does_not_show_streams_that_were_erased(postgres_url: str) 
 
 async def test_a_view_does_not_show_chunks_that_retention_deleted(postgres_url: str) -> None:
     chunks = "select count(*) from cf_ai_chat_stream_chunks"
-    async with opened(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         owner = await Owner.take(store)
         await owner.append(fact("x"), rows=[agent_row()])
         await owner.answer(1, 5, ended_at=5)
@@ -578,7 +565,7 @@ async def test_a_view_does_not_show_chunks_that_retention_deleted(postgres_url: 
 
 
 async def test_a_view_shows_only_what_is_committed(postgres_server: Postgres, postgres_url: str) -> None:
-    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as barrier:
+    async with opened_node(postgres_url) as store, looking(postgres_server, postgres_url) as barrier:
         owner = await Owner.take(store)
         await owner.append(fact("x"), rows=[agent_row(), turn_row(1)])
         await barrier.execute("begin")

@@ -11,7 +11,7 @@ import pytest
 from everyword.errors import LogUnavailable
 from everyword.log.postgres.store import PostgresLog
 from tests.log.building import Owner, fact
-from tests.log.postgres.fence_stage import LEASE
+from tests.log.postgres.takeover import LEASE
 from tests.timeouts import PATIENCE
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -15,19 +15,10 @@ from everyword.ids import AgentId, Millis
 from everyword.log.nodes import NodeMembership
 from everyword.log.postgres.store import PostgresLog
 from tests.log.building import A, Owner, fact
+from tests.log.postgres.takeover import opened_node
 
 FOREVER = Millis(2**60)
 CHILD = AgentId(f"{A}/sub/kid/x")
-
-
-@asynccontextmanager
-async def node(url: str) -> AsyncIterator[PostgresLog]:
-    store = PostgresLog(url, lease=600.0)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
 
 
 def nodes_of(store: PostgresLog) -> NodeMembership:
@@ -66,7 +57,7 @@ def lost_answers(function: str) -> Iterator[list[str]]:
 
 
 async def test_what_was_claimed_can_be_given_back(postgres_url: str) -> None:
-    async with node(postgres_url) as one, node(postgres_url) as two:
+    async with opened_node(postgres_url) as one, opened_node(postgres_url) as two:
         await leave_due(one)
         assert await nodes_of(one).claim(FOREVER) == [(A, 5), (CHILD, 9)]
         assert await nodes_of(two).claim(FOREVER) == []
@@ -75,7 +66,7 @@ async def test_what_was_claimed_can_be_given_back(postgres_url: str) -> None:
 
 
 async def test_a_claim_whose_answer_was_lost_is_made_up_for(postgres_url: str) -> None:
-    async with node(postgres_url) as one:
+    async with opened_node(postgres_url) as one:
         await leave_due(one)
         with lost_answers("claim_1"), pytest.raises(LogUnavailable):
             await nodes_of(one).claim(FOREVER)
@@ -84,7 +75,7 @@ async def test_a_claim_whose_answer_was_lost_is_made_up_for(postgres_url: str) -
 
 
 async def test_an_activation_whose_answer_was_lost_still_brings_the_wake_times(postgres_url: str) -> None:
-    async with node(postgres_url) as one:
+    async with opened_node(postgres_url) as one:
         await leave_due(one)
         with lost_answers("activate_1"), pytest.raises(LogUnavailable):
             await one.activate(A)
@@ -95,7 +86,7 @@ async def test_an_activation_whose_answer_was_lost_still_brings_the_wake_times(p
 async def test_agents_that_were_taken_without_an_answer_are_woken_all_the_same(
     postgres_url: str,
 ) -> None:
-    async with node(postgres_url) as one:
+    async with opened_node(postgres_url) as one:
         await leave_due(one)
         with lost_answers("activate_1"), pytest.raises(LogUnavailable):
             await one.activate(A)
@@ -104,7 +95,7 @@ async def test_agents_that_were_taken_without_an_answer_are_woken_all_the_same(
 
 
 async def test_what_may_not_have_been_given_back_is_given_back_at_the_next_attempt(postgres_url: str) -> None:
-    async with node(postgres_url) as one, node(postgres_url) as two:
+    async with opened_node(postgres_url) as one, opened_node(postgres_url) as two:
         await leave_due(one)
         await one.activate(A)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,7 +13,8 @@ from everyword.ids import Millis
 from everyword.log.base import Activation
 from everyword.log.postgres.store import PostgresLog
 from tests.log.building import FOREVER, A, Owner, fact
-from tests.log.postgres.fence_stage import LEASE, Stage, interleavings, staged
+from tests.log.postgres.fence_stage import Stage, interleavings, staged
+from tests.log.postgres.takeover import opened_node
 from tests.postgres.server import Postgres
 from tests.timeouts import PATIENCE
 
@@ -26,16 +26,6 @@ TRIPLES = [
     ("append before fence", "release", "activate before commit"),
     ("release", "reap", "activate"),
 ]
-
-
-@asynccontextmanager
-async def node(url: str) -> AsyncIterator[PostgresLog]:
-    store = PostgresLog(url, lease=LEASE)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
 
 
 def kinds_of(results: dict[str, Any]) -> dict[str, str]:
@@ -93,7 +83,7 @@ async def test_every_interleaving_leaves_one_owner(
     postgres_server: Postgres, postgres_url: str, names: tuple[str, ...]
 ) -> None:
     played = 0
-    async with node(postgres_url) as new:
+    async with opened_node(postgres_url) as new:
         watcher = await postgres_server.connect(postgres_url.rpartition("schema=")[2])
         for steps in interleavings(names):
             async with staged(postgres_server, postgres_url, new, watcher) as stage:
@@ -113,7 +103,7 @@ async def test_a_node_that_registered_a_moment_ago_is_not_taken_for_a_dead_one(
     postgres_server: Postgres, postgres_url: str
 ) -> None:
     """A node that began to take an agent before another node registered must not rob that one of it."""
-    async with node(postgres_url) as first, node(postgres_url) as taker:
+    async with opened_node(postgres_url) as first, opened_node(postgres_url) as taker:
         owner = await Owner.take(first)
         await owner.append(fact("first"), wake=Millis(1))
         await let_go(first)
@@ -125,7 +115,7 @@ async def test_a_node_that_registered_a_moment_ago_is_not_taken_for_a_dead_one(
                 "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
             ):
                 pass
-        async with node(postgres_url) as late:
+        async with opened_node(postgres_url) as late:
             assert late.nodes is not None
             assert await late.nodes.claim(FOREVER) == [(A, 1)]
             await barrier.execute("ROLLBACK")
@@ -139,7 +129,7 @@ async def test_a_writer_goes_on_after_a_late_call_of_its_older_connection_took_t
     postgres_server: Postgres, postgres_url: str
 ) -> None:
     """Its calls are refused then, and nothing else would tell it to take the fence again: the heartbeats go on."""
-    async with node(postgres_url) as store:
+    async with opened_node(postgres_url) as store:
         assert store.nodes is not None
         owner = await Owner.take(store)
         other = await postgres_server.connect(postgres_url.rpartition("schema=")[2])

@@ -12,6 +12,7 @@ import pytest
 
 from everyword.log.postgres.node_lease import NodeLease
 from everyword.log.postgres.store import PostgresLog
+from tests.log.postgres.takeover import opened_node
 from tests.postgres.server import Postgres
 from tests.tcp_proxy import TcpProxy
 from tests.timeouts import PATIENCE
@@ -21,16 +22,6 @@ LEASE = 1.0
 DEAD_NODE = """
 insert into node (name, url, version, state, until) values ('dead', '', 1, 'up', clock_timestamp()) returning id
 """
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[PostgresLog]:
-    store = PostgresLog(url, lease=LEASE)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.aclose()
 
 
 class Warnings(logging.Handler):
@@ -73,7 +64,7 @@ async def test_an_answer_that_never_comes_while_another_node_is_declared_gone(
 ) -> None:
     schema = postgres_url.rpartition("schema=")[2]
     async with TcpProxy(postgres_server.address) as proxy, warnings() as heard:
-        async with opened(f"{proxy.url(postgres_server.tcp_url)}?schema={schema}") as store:
+        async with opened_node(f"{proxy.url(postgres_server.tcp_url)}?schema={schema}", LEASE) as store:
             other, watcher = await postgres_server.connect(schema), await postgres_server.connect(schema)
             async with other.transaction():
                 dead = await watcher.fetchval(DEAD_NODE)
@@ -111,7 +102,7 @@ async def test_an_error_that_nothing_expects(postgres_url: str, monkeypatch: pyt
             raise failures.pop()
         return await renew(self)
 
-    async with warnings() as heard, opened(postgres_url) as store:
+    async with warnings() as heard, opened_node(postgres_url, LEASE) as store:
         monkeypatch.setattr(NodeLease, "_renew", fail_once)
         await heard.until("unable to renew the lease of this node; trying again: a bug")
         await valid(store)

@@ -10,8 +10,8 @@ import pytest
 from everyword.log.postgres.store import PostgresLog
 from tests.forked_processes import fork_process
 from tests.log.building import A
-from tests.log.postgres.takeover import node_of
-from tests.log.postgres.test_agent_databases import WAITS, looking, opened, sql, until
+from tests.log.postgres.takeover import node_of, opened_node
+from tests.log.postgres.test_agent_databases import WAITS, looking, sql, until
 from tests.postgres.server import Postgres
 
 pytestmark = pytest.mark.crash
@@ -42,7 +42,7 @@ async def check(store: PostgresLog, acknowledged: int) -> int:
 
 async def test_a_killed_process_leaves_whole_statements(postgres_server: Postgres, postgres_url: str) -> None:
     entries = 0
-    async with opened(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
+    async with opened_node(postgres_url) as store, looking(postgres_server, postgres_url) as watcher:
         assert store.nodes is not None
         for statements in (1, 4, 9, 14):
             process = fork_process(WRITER, postgres_url)
@@ -58,7 +58,7 @@ async def test_a_process_that_is_killed_during_a_statement_leaves_all_of_it_or_n
     postgres_server: Postgres, postgres_url: str, place: str
 ) -> None:
     async with (
-        opened(postgres_url) as store,
+        opened_node(postgres_url) as store,
         looking(postgres_server, postgres_url) as watcher,
         looking(postgres_server, postgres_url) as barrier,
     ):

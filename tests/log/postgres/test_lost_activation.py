@@ -7,7 +7,7 @@ import pytest
 from everyword.errors import Fenced
 from everyword.log.postgres.store import PostgresLog
 from tests.log.building import A, Owner, fact
-from tests.log.postgres.fence_stage import LEASE
+from tests.log.postgres.takeover import LEASE
 from tests.postgres.server import Postgres
 
 

@@ -15,7 +15,7 @@ from everyword.log.base import Activation
 from everyword.log.postgres.store import PostgresLog
 from everyword.log.postgres.writer import MOST_SHARED
 from tests.log.building import Owner, fact
-from tests.log.postgres.fence_stage import LEASE
+from tests.log.postgres.takeover import LEASE
 
 AGENTS = [AgentId(f"chat/{number:02}") for number in range(40)]
 
