@@ -10,6 +10,8 @@
     ├── Stalled               no one: the turn is retried
     ├── SqlError              the developer: a statement on the agent's own database failed
     ├── Rejected              the caller: a rule refuses the command, nothing was written
+    │   ├── ConversationNotFound
+    │   ├── AlreadyAnswered
     │   ├── MessageRefused
     │   ├── UnknownTurn
     │   ├── StaleAttempt
@@ -56,8 +58,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = ["AgentGone", "AgentStopped", "BadChunk", "BadInput", "BadMessage", "CallPending", "ChatError", "Fenced"]
-__all__ += ["BrokenApp", "FiberCancelled", "FoldError", "NoJsonForm"]
+__all__ = [
+    "AgentGone",
+    "AgentStopped",
+    "AlreadyAnswered",
+    "BadChunk",
+    "BadInput",
+    "BadMessage",
+    "CallPending",
+    "ChatError",
+    "Fenced",
+]
+__all__ += ["BrokenApp", "ConversationNotFound", "FiberCancelled", "FoldError", "NoJsonForm"]
 __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
 __all__ += [
     "MailboxFull",
@@ -173,6 +185,18 @@ class Rejected(EverywordError):
 
     code = "rejected"
     is_public = True
+
+
+class ConversationNotFound(Rejected):
+    """A conversation or an approval does not exist, or no longer does."""
+
+    code = "conversation_not_found"
+
+
+class AlreadyAnswered(Rejected):
+    """An approval was given or refused before, or its time is over."""
+
+    code = "already_answered"
 
 
 class MessageRefused(Rejected):

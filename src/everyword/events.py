@@ -11,12 +11,13 @@ import enum
 from typing import Final, Literal, get_args
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from .ids import Attempt, CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 
 __all__ = ["ABSENT", "LOCAL", "AnswerKind", "AttemptCause", "AttemptDelayed", "AttemptInterrupted", "AttemptStarted"]
 __all__ += ["CallAnswered", "CallStarted"]
+__all__ += ["ApprovalRequested", "ConversationChanged", "ConversationRead", "TitleSource"]
 __all__ += ["AgentCreated", "CancelRequested", "JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
 __all__ += ["AgentDestroyed", "FiberEnded", "FiberOutcome", "FiberPaused", "FiberStarted", "FiberStashed"]
 __all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
@@ -200,6 +201,25 @@ class CallAnswered(_Event, frozen=True, tag="call.answered"):
     """Who answered; passed to the tool that runs because of the answer (R-35)."""
     forgets: CallId | None = None
     """An older call whose approver is forgotten, because only the newest ones are kept."""
+    input: Raw = ABSENT
+    """For an approval: the arguments that the person was shown."""
+    tool: str = ""
+    """For an approval: the tool."""
+
+
+class ApprovalRequested(_Event, frozen=True, tag="approval.requested"):
+    """What a person is told who is asked to approve a call. Committed before the chunk that asks."""
+
+    turn: TurnId
+    attempt: Attempt
+    call: CallId
+    tool: str
+    summary: str | None = None
+    risk: str | None = None
+    approvers: list[str] = []
+    """Ids and roles of the principals that may approve the call; empty for every principal that may answer calls."""
+    expires_at: Millis | None = None
+    """When the call counts as denied."""
 
 
 class CallStarted(_Event, frozen=True, tag="call.started"):
@@ -292,6 +312,31 @@ class StateSet(_Event, frozen=True, tag="state.set"):
     state: Raw
     origin: str | None = None
     """Serial of the socket that sent the state; that socket is not sent it again."""
+
+
+TitleSource = Literal["person", "model"]
+
+
+class ConversationChanged(_Event, frozen=True, tag="conversation.changed"):
+    """Something was set that lists of conversations show. Fields that are left out stay as they were."""
+
+    title: str | UnsetType | None = UNSET
+    """None: the first question is the title again."""
+    titled_by: TitleSource = "person"
+    owner: str | UnsetType | None = UNSET
+    archived: bool | UnsetType = UNSET
+    metadata: Raw = ABSENT
+    """The app's own JSON object; it replaces the one before."""
+    keep_for: int | UnsetType | None = UNSET
+    """Milliseconds after its last change at which the conversation is deleted; None for never."""
+    by: Identity | None = None
+
+
+class ConversationRead(_Event, frozen=True, tag="conversation.read"):
+    """A principal has read the conversation up to a message, counted from its beginning."""
+
+    principal: str
+    messages: int
 
 
 class AgentCreated(_Event, frozen=True, tag="agent.created"):
@@ -445,6 +490,9 @@ Event = (
     | Chunk
     | CallStarted
     | CallAnswered
+    | ApprovalRequested
+    | ConversationChanged
+    | ConversationRead
     | MessageEnded
     | CancelRequested
     | TurnEnded

@@ -6,12 +6,17 @@ rebuilding them changes nothing (I-9). Stores do not interpret them.
 
 from __future__ import annotations
 
-import msgspec
+from typing import Final, Literal, TypeVar
 
-from .events import TurnKind
-from .ids import Generation, MessageId, Millis, NodeId, RequestId, TurnId
+import msgspec
+from msgspec import Raw
+
+from .events import ABSENT, TitleSource, TurnKind
+from .ids import CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
 
 __all__ = ["AgentRow", "KeptRow", "MessageRow", "Row", "RowsCleared", "RowsRemoved", "TurnRow"]
+__all__ += ["CONVERSATION", "LISTED", "SETTLED", "WAITING", "ApprovalRecord", "ApprovalStatus", "ConversationStatus"]
+__all__ += ["ConversationSummary", "Participant", "decode_listed", "encode_listed", "listed_columns", "listed_owner"]
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -75,6 +80,117 @@ class KeptRow(msgspec.Struct, frozen=True):
     kind: str
     key: str
     body: bytes | None
+
+
+# -- bodies of kept rows that are listed over all agents ------------------------------------------------------------
+
+CONVERSATION: Final = "conversation"
+"""The kind of the kept row with an agent's `ConversationSummary`; its key is empty."""
+
+WAITING: Final = "waiting"
+"""The kind of the kept rows with calls that wait for an approval, an `ApprovalRecord` each, by call."""
+
+SETTLED: Final = "settled"
+"""The kind of the rows with approvals that were given or refused, by call."""
+
+LISTED: Final = frozenset({SETTLED})
+"""Kinds that a store keeps for lists only: an agent is loaded without them, and `kept` does not return them."""
+
+ConversationStatus = Literal["running", "waiting", "failed", "idle"]
+ApprovalStatus = Literal["announced", "waiting", "approved", "denied", "expired"]
+
+
+class Participant(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A principal that takes part in a conversation."""
+
+    id: str
+    name: str | None = None
+
+
+class ConversationSummary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One conversation, as lists show it."""
+
+    created_at: Millis
+    updated_at: Millis
+    status: ConversationStatus = "idle"
+    messages: int = 0
+    """How many messages it has had; removed ones count. Read positions are counts, too."""
+    owner: str | None = None
+    former_owner: str | None = None
+    """The owner before this one, whose lists have to drop the conversation."""
+    participants: list[Participant] = []
+    title: str | None = None
+    """The title that was given; without one, lists show `question`."""
+    titled_by: TitleSource | None = None
+    question: str = ""
+    """The beginning of the first question."""
+    preview: str = ""
+    """The beginning of the newest message."""
+    archived_at: Millis | None = None
+    metadata: Raw = ABSENT
+    reads: dict[str, int] = {}
+    """How many messages each principal has read."""
+    keep_for: int | None = None
+    is_failed: bool = False
+    """True if the turn that ended last failed."""
+    has_asked_title: bool = False
+    """True once a model was asked for a title."""
+
+
+class ApprovalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call that waits for an approval, or got one or none."""
+
+    call: CallId
+    turn: TurnId
+    tool: str
+    asked_at: Millis
+    status: ApprovalStatus = "announced"
+    """`announced` until the message has the request; such a call is not listed."""
+    node: NodeId = NodeId(0)
+    message_id: MessageId = MessageId("")
+    input: Raw = ABSENT
+    asked_by: Participant | None = None
+    """The principal whose question led to the call."""
+    summary: str | None = None
+    risk: str | None = None
+    approvers: list[str] = []
+    expires_at: Millis | None = None
+    settled_at: Millis | None = None
+    settled_by: Participant | None = None
+    reason: str | None = None
+
+
+Summary = TypeVar("Summary", ConversationSummary, ApprovalRecord)
+
+
+def encode_listed(summary: ConversationSummary | ApprovalRecord) -> bytes:
+    """Return the body of a listed row: a line with what stores select and sort by, between tabs, and JSON."""
+    if isinstance(summary, ConversationSummary):
+        columns = f"{summary.status}\t{int(summary.archived_at is not None)}\t{summary.updated_at}"
+        line = f"{columns}\t{listed_owner(summary.owner)}"
+    else:
+        at = summary.settled_at if summary.settled_at is not None else summary.asked_at
+        line = f"{'waiting' if summary.status == 'waiting' else ''}\t{at}"
+    return b"%b\n%b" % (line.encode(), msgspec.json.encode(summary))
+
+
+def decode_listed(body: bytes | None, type: type[Summary]) -> Summary:
+    """Return what a body of `encode_listed` stands for.
+
+    Raises:
+        msgspec.DecodeError: the body is damaged.
+    """
+    return msgspec.json.decode((body or b"").partition(b"\n")[2], type=type)
+
+
+def listed_columns(body: bytes) -> list[str]:
+    """Return the first line of a body of `encode_listed`."""
+    return body.partition(b"\n")[0].decode().split("\t")
+
+
+def listed_owner(owner: str | None) -> str:
+    """Return an owner as a column, empty for none. Different owners may have one column: compare the owners, too."""
+    return "".join(letter if letter >= " " else "\ufffd" for letter in owner) if owner is not None else ""
 
 
 class RowsRemoved(msgspec.Struct, frozen=True):

@@ -14,7 +14,10 @@ ATTRIBUTES = 14
 
 # "module", "module:function" or "module:Class" → why it may be larger.
 # Tables and mappings may; control flow may not.
-ALLOWED: dict[str, str] = {}
+ALLOWED: dict[str, str] = {
+    "log.base:LogStore": "the whole contract of a store; its optional parts are protocols of their own",
+    "runtime.agent_runtime.agent_runtime:AgentRuntime": "one property per topic, and the conversation itself",
+}
 
 # "module:Class" → why it may have more attributes than a person holds in mind.
 MANY_ATTRIBUTES: dict[str, str] = {

@@ -39,6 +39,8 @@ ALLOWED: dict[str, set[str]] = {
         "codec",
         "messages",
         "log.base",
+        "log.features",
+        "log.lists",
         "log.nodes",
         "log.receipt",
     },

@@ -20,6 +20,7 @@ KNOWN: dict[str, str] = {
     "core.decide._finish": "it becomes `detail`, which stays in the log",
     "core.restore._check_body": "it becomes a log line",
     "core.restore._restore_kept": "it becomes a log line",
+    "core.restore._restore_lists": "it becomes a log line",
     "core.restore.restore": "it becomes a log line",
     "models.step_writer.end_call": "the arguments are the model's own, and so is what is wrong with them",
     "server.app._run_lifespan": "the web server writes it to its log",

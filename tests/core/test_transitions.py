@@ -14,6 +14,7 @@ from everyword.core.transitions import TRANSITIONS, TurnStatus, next_status
 from everyword.events import (
     AgentCreated,
     AgentDestroyed,
+    ApprovalRequested,
     AttemptDelayed,
     AttemptInterrupted,
     AttemptStarted,
@@ -22,6 +23,8 @@ from everyword.events import (
     CancelRequested,
     ChatCleared,
     Chunk,
+    ConversationChanged,
+    ConversationRead,
     Event,
     FiberEnded,
     FiberPaused,
@@ -75,6 +78,7 @@ EVENTS: list[Event] = [
 
 OF_NO_TURN = {MessageReplaced, MessagesRemoved, LeafMoved, ChatCleared, StateSet, JobAdded, JobStarted, JobEnded}
 OF_NO_TURN |= {AgentDestroyed, FiberStarted, FiberStashed, FiberPaused, FiberEnded}
+OF_NO_TURN |= {ApprovalRequested, ConversationChanged, ConversationRead}  # they change no status
 OF_NO_TURN |= {AgentCreated, RunStarted, RunEnded, RunTold}
 ROWS = [(status, kind) for status, row in TRANSITIONS.items() for kind in row]
 

@@ -25,6 +25,10 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
                 *("callable_method", "callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
             ),
             "Agents from your own code": ("Handle", "ChatHandle", "ThinkHandle", "ConnectionRecord", "AppHandle"),
+            "Conversations and approvals": (
+                *("Conversations", "Conversation", "ConversationPage", "ConversationChange", "ConversationOptions"),
+                *("Approvals", "Approval", "ApprovalPage", "Participant", "may_approve"),
+            ),
             "The server": ("Everyword", "Principal", "Action", "Connecting", "Reject", "Limits"),
             "Custom streams": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
@@ -97,6 +101,7 @@ FRAMEWORK: dict[str, tuple[str, ...]] = {
     "Submission": ("of",),
     "Every": ("milliseconds",),
     "Everyword": ("service", "access_policy", "kinds_of", "class_of_kind"),
+    "ConversationOptions": ("rules",),
     "AppHandle": ("class_of_kind",),
     "AgentClient": ("spawn",),
     "ChatClient": ("read_missed_answer",),
@@ -105,6 +110,16 @@ FRAMEWORK: dict[str, tuple[str, ...]] = {
 
 MADE_BY_US = frozenset(
     {*AGENT_CLASSES, "Turn", "Connection", "FiberContext", "Reply", "Handle", "ChatHandle", "ThinkHandle", "AppHandle"}
+    | {
+        "Conversations",
+        "Conversation",
+        "ConversationPage",
+        "ConversationChange",
+        "Approvals",
+        "Approval",
+        "ApprovalPage",
+    }
+    | {"Participant"}
 )
 """Classes whose objects users are given, and do not make."""
 

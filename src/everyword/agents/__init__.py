@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..runtime.api import Continue, Recovery, Retry, Stop, Wait
+from ..runtime.api.lists import Participant
 from .agent import Agent
 from .agent_tools.definition import AgentTool, agent_tool
 from .agent_tools.runs import AgentTools
@@ -14,7 +15,9 @@ from .connections import Connection
 from .execution_context import get_current_agent
 from .fibers import Fiber, FiberContext, Fibers
 from .handles.app_handle import AppHandle
+from .handles.approvals import Approval, ApprovalPage, Approvals, may_approve
 from .handles.chat_handle import ChatHandle
+from .handles.conversations import Conversation, ConversationChange, ConversationPage, Conversations
 from .handles.handle import Handle
 from .handles.operations import ConnectionRecord
 from .jobs import Every, Job, Jobs
@@ -38,6 +41,8 @@ from .versions import Version, Versions
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
 __all__ += ["AppHandle", "ChatHandle", "ConnectionRecord", "Fiber", "FiberContext", "Handle", "ThinkHandle"]
 __all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
+__all__ += ["Approval", "ApprovalPage", "Approvals", "Conversation", "ConversationChange", "ConversationPage"]
+__all__ += ["Conversations", "Participant", "may_approve"]
 __all__ += ["Every", "Job", "scheduled"]
 __all__ += ["AgentToolLimits", "AgentToolOutput", "TurnLimits"]
 __all__ += ["AgentTools", "Fibers", "Jobs", "SubAgents", "Submissions", "Versions"]

@@ -25,6 +25,7 @@ from .durations import to_millis
 from .execution_context import set_current_agent
 from .fibers import recover_fiber
 from .handles.incoming_calls import answer_call, answer_stream
+from .handles.operations import PREFIX
 from .jobs import call_job
 from .schedules import declared_jobs, run_on_start
 
@@ -67,7 +68,10 @@ class AgentResponder(Generic[AgentT]):
 
     async def run_job(self, call: JobCall) -> None:
         set_current_agent(self.agent)
-        await call_job(self.agent, call)
+        if call.callback.startswith(PREFIX):  # a job of the framework's own, by the settings of the app
+            await self.agent.app._run_own_job(self.agent, call)
+        else:
+            await call_job(self.agent, call)
 
     async def on_fiber_recovered(self, fiber: FiberRecord) -> None:
         set_current_agent(self.agent)

@@ -18,6 +18,7 @@ from ..events import Chunk, Event, MessageEnded, TurnEnded, decode_event, kind_o
 from ..ids import AgentId, Millis, Seq, TurnId
 from ..log.base import Stored
 from ..messages.message import UIMessage
+from ..rows import CONVERSATION, WAITING
 from ..runtime.rebuild import Projections
 from .log_reader import LogReader
 from .text import count_of
@@ -214,7 +215,10 @@ async def _compare(store: LogReader, agent: AgentId, log: _Log, now: Millis) -> 
 def _differences(stored: Projections, folded: Projections) -> Iterator[str]:
     yield from _named("turn", stored.turns, folded.turns)
     yield from _named("the message at node", stored.messages, folded.messages)
-    yield from _named("the stored value", stored.kept, folded.kept)
+    kept = folded.kept
+    if (CONVERSATION, "") not in stored.kept:  # a release without lists has written it; `everyword rebuild` lists it
+        kept = {key: row for key, row in kept.items() if row.kind not in (CONVERSATION, WAITING)}
+    yield from _named("the stored value", stored.kept, kept)
     if stored.agent != folded.agent:
         yield "the agent's row differs from its log"
 

@@ -9,9 +9,20 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
-from ..events import AttemptCause, FiberOutcome, Identity, JobKind, JobOutcome, Outcome, RunStatus, TurnKind, absent
+from ..events import (
+    AttemptCause,
+    FiberOutcome,
+    Identity,
+    JobKind,
+    JobOutcome,
+    Outcome,
+    RunStatus,
+    TitleSource,
+    TurnKind,
+    absent,
+)
 from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.tool_calls import CallAnswer
 
@@ -21,6 +32,7 @@ __all__ = [
     "BeginAttempt",
     "CancelJobs",
     "CancelTurns",
+    "ChangeConversation",
     "ClearConversation",
     "Command",
     "ContinueTurn",
@@ -38,6 +50,7 @@ __all__ = [
     "InterruptAttempt",
     "JobCommand",
     "MarkHookDone",
+    "MarkRead",
     "MarkRunTold",
     "MoveLeaf",
     "OpenStream",
@@ -50,6 +63,7 @@ __all__ = [
     "RecoverFiber",
     "RemoveMessages",
     "ReplaceState",
+    "RequestApproval",
     "StartFiber",
     "StartJob",
     "StartRun",
@@ -181,6 +195,19 @@ class RecordCallStart(msgspec.Struct, frozen=True):
     is_idempotent: bool = False
 
 
+class RequestApproval(msgspec.Struct, frozen=True):
+    """Announce that a person will be asked to approve a call of the stream, with what the person is told."""
+
+    turn: TurnId
+    attempt: Attempt
+    call: CallId
+    tool: str
+    summary: str | None = None
+    risk: str | None = None
+    approvers: Sequence[str] = ()
+    expires_at: Millis | None = None
+
+
 class FinishTurn(msgspec.Struct, frozen=True):
     """End a turn. Its message is computed from its chunks; the runner does not supply it (R-1)."""
 
@@ -252,6 +279,25 @@ class MoveLeaf(msgspec.Struct, frozen=True):
     origin: str | None = None
 
 
+class ChangeConversation(msgspec.Struct, frozen=True):
+    """Set what lists of conversations show. Fields that are left out stay as they are."""
+
+    title: str | UnsetType | None = UNSET
+    titled_by: TitleSource = "person"
+    owner: str | UnsetType | None = UNSET
+    archived: bool | UnsetType = UNSET
+    metadata: Raw = msgspec.field(default_factory=absent)
+    keep_for: int | UnsetType | None = UNSET
+    principal: Identity | None = None
+
+
+class MarkRead(msgspec.Struct, frozen=True):
+    """Record how many messages a principal has read; all of them, if `messages` is None."""
+
+    principal: str
+    messages: int | None = None
+
+
 class MarkHookDone(msgspec.Struct, frozen=True):
     turn: TurnId
 
@@ -311,6 +357,9 @@ class CancelJobs(msgspec.Struct, frozen=True):
 
 class DestroyAgent(msgspec.Struct, frozen=True):
     """Destroy the agent. The process that commits this deletes its data, or the next process does."""
+
+    only_outdated: bool = False
+    """Only if the time is over for which the conversation is kept: it may be used again meanwhile."""
 
 
 class StartFiber(msgspec.Struct, frozen=True):
@@ -395,6 +444,9 @@ Command = (
     | InterruptAttempt
     | EmitChunks
     | RecordCallStart
+    | RequestApproval
+    | ChangeConversation
+    | MarkRead
     | FinishTurn
     | CancelTurns
     | ClearConversation

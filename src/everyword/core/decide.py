@@ -45,6 +45,7 @@ from .commands import (
     BeginAttempt,
     CancelJobs,
     CancelTurns,
+    ChangeConversation,
     ClearConversation,
     Command,
     ContinueTurn,
@@ -60,6 +61,7 @@ from .commands import (
     FinishTurn,
     InterruptAttempt,
     MarkHookDone,
+    MarkRead,
     MarkRunTold,
     MoveLeaf,
     OpenStream,
@@ -70,6 +72,7 @@ from .commands import (
     RecoverFiber,
     RemoveMessages,
     ReplaceState,
+    RequestApproval,
     StartFiber,
     StartJob,
     StartRun,
@@ -77,7 +80,10 @@ from .commands import (
     Submit,
 )
 from .continuations import end_approved_calls, events_before_first_attempt
+from .conversations import decide_conversation, deletion_due
+from .evolve import APPROVAL_REQUEST
 from .fibers import decide_fiber
+from .follow_ups import follow_ups
 from .jobs import decide_job
 from .runs import end_run, mark_run_told, start_run
 from .server_tool_calls import interrupted_calls, start_call, with_errors
@@ -87,6 +93,7 @@ from .tool_call_answers import answer_call
 from .transitions import TurnStatus
 from .turn_state import TurnState
 from .usage import usage_of_turn
+from .waiting_approvals import announce_approvals, request_approval
 
 __all__ = ["decide"]
 
@@ -102,9 +109,14 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
     """
     if state.is_destroyed:
         raise AgentGone("unable to take a command; the agent was destroyed. Its name is that of a new one.")
+    events = _decide(state, command, now, rules)
+    return events if rules.follow_ups is None else [*events, *follow_ups(state, events, now, rules.follow_ups)]
+
+
+def _decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Event]:
     match command:
         case EmitChunks():
-            return _emit(state, command, now)
+            return _emit(state, command, now, rules)
         case Submit():
             return accept_submit(state, command, now, rules)
         case RecordCallStart():
@@ -136,6 +148,10 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
             return [MessagesRemoved(known, cause=command.cause)] if known else []
         case MoveLeaf():
             return _move_leaf(state, command)
+        case RequestApproval():
+            return request_approval(_running_turn(state, command), command)
+        case ChangeConversation() | MarkRead():
+            return decide_conversation(state, command)
         case MarkHookDone():
             return [HookDone(command.turn)] if command.turn in state.hooks_due else []
         case ReplaceState():
@@ -153,9 +169,16 @@ def decide(state: State, command: Command, now: Millis, rules: Rules) -> list[Ev
         case StartFiber() | RecoverFiber() | PauseFiber() | StashFiber() | EndFiber():
             return decide_fiber(state, command)
         case DestroyAgent():
-            return [AgentDestroyed()]
+            return _destroy(state, command, now)
         case _:
             assert_never(command)
+
+
+def _destroy(state: State, command: DestroyAgent, now: Millis) -> list[Event]:
+    due = deletion_due(state) if command.only_outdated else now
+    if due is None or due > now:
+        raise Rejected("unable to delete the conversation; it was used again")
+    return [AgentDestroyed()]
 
 
 def _open_stream(state: State, command: OpenStream, now: Millis, rules: Rules) -> list[Event]:
@@ -173,7 +196,8 @@ def _finish_turn(state: State, command: FinishTurn, now: Millis, rules: Rules) -
     turn = _running_turn(state, command)
     if turn.accepted.kind is not TurnKind.RSM:
         return _finish(state, turn, command, rules)
-    last = _emit(state, EmitChunks(command.turn, command.attempt, list(command.chunks)), now) if command.chunks else []
+    emitted = EmitChunks(command.turn, command.attempt, list(command.chunks))
+    last = _emit(state, emitted, now, rules) if command.chunks else []
     left = PutMessages([command.message], cause="streamed") if command.message is not None else None
     put = put_messages(state, left, now, rules) if left is not None else []
     *before, ended = _finish(state, turn, command, rules)
@@ -181,7 +205,7 @@ def _finish_turn(state: State, command: FinishTurn, now: Millis, rules: Rules) -
     return [*last, *put, *before, replace(ended, chunks=ended.chunks + len(last))]
 
 
-def _running_turn(state: State, command: EmitChunks | RecordCallStart | FinishTurn) -> TurnState:
+def _running_turn(state: State, command: EmitChunks | RecordCallStart | RequestApproval | FinishTurn) -> TurnState:
     """Return the turn that a runner writes.
 
     Raises:
@@ -193,7 +217,7 @@ def _running_turn(state: State, command: EmitChunks | RecordCallStart | FinishTu
     return turn
 
 
-def _emit(state: State, command: EmitChunks, now: Millis) -> list[Event]:
+def _emit(state: State, command: EmitChunks, now: Millis, rules: Rules) -> list[Event]:
     turn = _running_turn(state, command)
     if turn.status is TurnStatus.ACCEPTED:
         raise StaleAttempt(f"unable to write to turn {turn.id}; it has not begun")
@@ -204,10 +228,13 @@ def _emit(state: State, command: EmitChunks, now: Millis) -> list[Event]:
             break
     if turn.fold is not None and turn.fold.is_empty:  # this is the first chunk of the message
         chunks = [Emitted(stamped_start(chunk.body, now)) if is_start(chunk.body) else chunk for chunk in chunks]
-    return [
+    events: list[Event] = [
         Chunk(speaker, attempt, index, Raw(chunk.body), chunk.transient)
         for index, chunk in enumerate(chunks, turn.chunks)
     ]
+    if rules.announces_approvals and any(APPROVAL_REQUEST in chunk.body for chunk in chunks):
+        return announce_approvals(state, turn, events)
+    return events
 
 
 def _is_answered_already(turn: TurnState, chunk: Emitted) -> bool:

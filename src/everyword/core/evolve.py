@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ..events import (
     AgentCreated,
     AgentDestroyed,
+    ApprovalRequested,
     AttemptDelayed,
     AttemptInterrupted,
     AttemptStarted,
@@ -22,6 +23,8 @@ from ..events import (
     CancelRequested,
     ChatCleared,
     Chunk,
+    ConversationChanged,
+    ConversationRead,
     Event,
     FiberEnded,
     FiberPaused,
@@ -50,6 +53,7 @@ from ..ids import Millis
 from ..messages.message import UIMessage
 from ..messages.tool_calls import settle
 from .approvals import evolve_approval
+from .conversations import conversation_row, evolve_conversation
 from .fibers import evolve_fiber
 from .jobs import evolve_job
 from .runs import evolve_run
@@ -57,6 +61,7 @@ from .state import RECENT_TURNS, State
 from .transitions import TurnStatus, next_status
 from .tree import Node, Tree
 from .turn_state import TurnState, answer_of
+from .waiting_approvals import evolve_waiting
 
 __all__ = ["APPROVAL_REQUEST", "evolve", "without_bodies"]
 
@@ -76,8 +81,24 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             turn = _transition(state, event)
         if turn.apply_chunk(event, at) == "tool-approval-request":
             _save_draft(state, turn)
+            _update_lists(state, event, at)
         return
+    _apply(state, event, at)
+    _update_lists(state, event, at)
+
+
+def _update_lists(state: State, event: Event, at: Millis) -> None:
+    """Apply an event, after its effect on messages and turns, to what lists over all agents show."""
+    rows = evolve_waiting(state, event, at)
+    if evolve_conversation(state, event, at):
+        rows.append(conversation_row(state))
+    state.listed = rows
+
+
+def _apply(state: State, event: Event, at: Millis) -> None:
     match event:
+        case Chunk():
+            pass  # applied above
         case TurnAccepted():
             _accepted(state, event, at)
         case TurnRetargeted():
@@ -110,6 +131,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
             state.tree.clear()
         case StateSet():
             state.value = bytes(event.state)
+        case ApprovalRequested() | ConversationChanged() | ConversationRead():
+            pass  # `_update_lists` applies them
         case AgentCreated():
             pass  # that the log has an event is all that is needed
         case JobAdded() | JobStarted() | JobEnded():

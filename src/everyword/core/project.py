@@ -11,6 +11,7 @@ from typing import Final, assert_never
 from ..events import (
     AgentCreated,
     AgentDestroyed,
+    ApprovalRequested,
     AttemptDelayed,
     AttemptInterrupted,
     AttemptStarted,
@@ -19,6 +20,8 @@ from ..events import (
     CancelRequested,
     ChatCleared,
     Chunk,
+    ConversationChanged,
+    ConversationRead,
     Event,
     FiberEnded,
     FiberPaused,
@@ -46,6 +49,7 @@ from ..events import (
 from ..ids import NodeId, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .approvals import approval_row, approval_rows
+from .conversations import conversation_row
 from .evolve import APPROVAL_REQUEST
 from .fibers import fiber_row, fiber_rows
 from .jobs import job_row
@@ -53,6 +57,7 @@ from .runs import run_row, run_rows
 from .state import State
 from .transitions import TurnStatus
 from .turn_state import TurnState
+from .waiting_approvals import waiting_rows
 
 __all__ = ["agent_row", "all_rows", "message_row", "project", "turn_row"]
 
@@ -63,13 +68,17 @@ DESTROYED: Final = KeptRow("destroyed", "", b"true")
 
 def project(state: State, event: Event) -> list[Row]:
     """Return the rows that `event` changed. Call it right after `evolve(state, event, …)`."""
+    if isinstance(event, Chunk) and APPROVAL_REQUEST not in bytes(event.body):
+        return []
+    return [*_changed_rows(state, event), *state.listed]
+
+
+def _changed_rows(state: State, event: Event) -> list[Row]:
     match event:
         case Chunk():
-            if APPROVAL_REQUEST not in bytes(event.body):
-                return []
             turn = state.find(event.turn)
             return _messages(state, [turn.node]) if turn is not None else []
-        case AgentCreated():
+        case AgentCreated() | ApprovalRequested() | ConversationChanged() | ConversationRead():
             return []
         case CallStarted() | AttemptDelayed() | AttemptInterrupted():
             return []  # `restore` reads the events of open turns
@@ -123,6 +132,9 @@ def all_rows(state: State) -> list[Row]:
     kept = [*(job_row(state, job) for job in state.jobs), *(fiber_row(state, fiber) for fiber in state.fibers)]
     kept += [run_row(state, run) for run in state.runs]
     kept += [approval_row(state, call) for call in state.approvals]
+    kept += waiting_rows(state)
+    if state.conversation is not None:
+        kept.append(conversation_row(state))
     if state.value is not None:
         kept.append(KeptRow("state", "", state.value))
     if state.is_destroyed:

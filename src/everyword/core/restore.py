@@ -21,8 +21,9 @@ from ..events import (
 )
 from ..ids import CallId, Millis, NodeId
 from ..messages.message import UIMessage
-from ..rows import AgentRow, KeptRow, MessageRow, TurnRow
+from ..rows import CONVERSATION, WAITING, AgentRow, KeptRow, MessageRow, TurnRow
 from .approvals import APPROVAL, restore_approval
+from .conversations import restore_conversation, summarise_rows
 from .fibers import FIBER, restore_fiber
 from .jobs import restore_job
 from .runs import RUN, restore_run
@@ -30,6 +31,7 @@ from .state import State
 from .transitions import TurnStatus
 from .tree import Node, Tree
 from .turn_state import TurnProgress, TurnState
+from .waiting_approvals import find_waiting, restore_waiting
 
 __all__ = ["restore"]
 
@@ -56,7 +58,9 @@ def restore(
             _add_turn(state, row)
         except (msgspec.DecodeError, ValueError) as exc:
             problems.append(f"unable to read turn {row.turn}; {exc}")
-    _restore_kept(state, list(kept), problems)
+    rows = list(kept)
+    _restore_kept(state, rows, problems)
+    _restore_lists(state, rows, problems)
     for at, event in streamed:
         try:
             _replay(state, event, at)
@@ -100,6 +104,25 @@ def _restore_kept(state: State, kept: Sequence[KeptRow], problems: list[str]) ->
     state.fibers = {each.id: each for each in sorted(fibers, key=lambda each: (each.started_at, each.id))}
     state.jobs = dict(sorted(state.jobs.items(), key=lambda item: item[1].added.number))
     state.last_job = max((job.added.number for job in state.jobs.values()), default=0)
+
+
+def _restore_lists(state: State, kept: Sequence[KeptRow], problems: list[str]) -> None:
+    """Restore what lists show; compute it for an agent of a release that had no lists."""
+    waiting = []
+    for row in (row for row in kept if row.kind == WAITING):
+        try:
+            waiting.append(restore_waiting(row))
+        except (msgspec.DecodeError, ValueError) as exc:
+            problems.append(f"unable to read the approval that call {row.key!r} waits for; {exc}")
+    state.waiting = {each.call: each for each in sorted(waiting, key=lambda each: (each.asked_at, each.call))}
+    for row in (row for row in kept if row.kind == CONVERSATION):
+        try:
+            state.conversation = restore_conversation(row)
+        except (msgspec.DecodeError, ValueError) as exc:
+            problems.append(f"unable to read the summary of the conversation; {exc}")
+    if state.conversation is None:
+        find_waiting(state)
+        state.conversation = summarise_rows(state)
 
 
 def _check_body(message: MessageRow) -> str | None:

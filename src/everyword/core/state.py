@@ -12,12 +12,13 @@ from typing import Any
 from ..events import FiberOutcome, Identity, JobAdded, Outcome, RunEnded, RunStarted, TurnKind
 from ..ids import CallId, FiberId, Generation, JobId, Millis, NodeId, RequestId, RunId, TurnId
 from ..messages.repair_tool_calls import INTERRUPTED, STOPPED
+from ..rows import ApprovalRecord, ConversationSummary, KeptRow
 from .commands import Policy
 from .transitions import TurnStatus
 from .tree import Tree
 from .turn_state import TurnState
 
-__all__ = ["RECENT_TURNS", "Approved", "FiberState", "JobState", "Rules", "RunState", "State"]
+__all__ = ["RECENT_TURNS", "Approved", "FiberState", "FollowUps", "JobState", "Rules", "RunState", "State"]
 
 RECENT_TURNS = 256
 """How many ended turns a state remembers. Older request ids are looked up in the store."""
@@ -105,6 +106,12 @@ class State:
     """The newest approvals, in the order in which they were given."""
     hooks_due: set[TurnId] = field(default_factory=set)
     """The ended turns whose response hook has not been called yet."""
+    conversation: ConversationSummary | None = None
+    """The conversation as lists show it; None before the first message."""
+    waiting: dict[CallId, ApprovalRecord] = field(default_factory=dict)
+    """The calls that wait for an approval, and those for which one was announced."""
+    listed: list[KeptRow] = field(default_factory=list, compare=False)
+    """The rows for lists that the last event changed; `project` returns them."""
 
     @property
     def current(self) -> TurnState | None:
@@ -156,6 +163,20 @@ def _unchanged(message: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowUps:
+    """What the app's settings add to the events of a command."""
+
+    owner_of: Callable[[Identity], str | None] | None = None
+    """Returns the owner of a conversation that a principal begins; by default that principal."""
+    keep_for: int | None = None
+    """Milliseconds after its last change at which a new conversation is deleted."""
+    has_titles: bool = False
+    """Whether a job asks for a title after the first answer."""
+    has_news: bool = False
+    """Whether a job tells the app of each turn that ended, and of each call that waits for an approval."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """The settings of an agent's class that `decide` and `wanted` use. They are constant while the agent is loaded."""
 
@@ -191,5 +212,8 @@ class Rules:
     """The tools that run on the server: clients cannot answer their calls."""
     trusts_client_messages: bool = False
     """Whether clients may add and change assistant messages (R-8)."""
+    follow_ups: FollowUps | None = None
+    announces_approvals: bool = True
+    """Whether each request for an approval is announced by an event. Not while nodes run that do not know the event."""
     sanitize: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
     """Return the message as it is to be stored. A pure function (R-25)."""

@@ -101,6 +101,7 @@ def _has_open_call(message: UIMessage, command: AnswerToolCall, rules: Rules, ru
 
 def _answered(state: State, command: AnswerToolCall, node: NodeId, turn: TurnId | None) -> CallAnswered:
     kind, value = _encode_answer(command.answer)
+    asked = state.waiting.get(command.call) if kind == "approval" else None
     return CallAnswered(
         node=node,
         call=command.call,
@@ -112,6 +113,8 @@ def _answered(state: State, command: AnswerToolCall, node: NodeId, turn: TurnId 
         auto_continue=command.auto_continue,
         principal=command.principal,
         forgets=approval_to_remove(state, command),
+        input=asked.input if asked is not None else ABSENT,
+        tool=asked.tool if asked is not None else "",
     )
 
 

@@ -10,14 +10,16 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from ..ids import FiberId, JobId, Millis, RunId, TurnId
+from ..ids import CallId, FiberId, JobId, Millis, RunId, TurnId
 from .continuations import continuation_is_due, waiting_continuations
+from .conversations import deletion_due
 from .fibers import open_fibers
 from .jobs import due_jobs
 from .runs import DueRuns, due_runs
 from .state import State
 from .transitions import TurnStatus
 from .turn_state import TurnState
+from .waiting_approvals import due_approvals
 
 __all__ = ["NOW", "Wanted", "wanted"]
 
@@ -48,6 +50,10 @@ class Wanted(msgspec.Struct, frozen=True):
     """The watched runs whose sub-agents should stop."""
     run_hooks: tuple[RunId, ...] = ()
     """The ended runs whose hook is due."""
+    expired: tuple[CallId, ...] = ()
+    """The calls that nobody approved in time: they are to be denied."""
+    is_outdated: bool = False
+    """True when the conversation is to be deleted, because nothing has happened in it for as long as it is kept."""
     later: Millis | None = None
     """When the next timed work is due, if `wake` is NOW."""
 
@@ -56,6 +62,29 @@ def wanted(state: State, now: Millis) -> Wanted:
     """Return the work that should be running at `now`."""
     if state.is_destroyed:
         return Wanted(wake=NOW)  # the process that loads it deletes it
+    work = _wanted_work(state, now)
+    if not state.waiting and (state.conversation is None or state.conversation.keep_for is None):
+        return work
+    return _with_deadlines(state, work, now)
+
+
+def _with_deadlines(state: State, work: Wanted, now: Millis) -> Wanted:
+    """Add the calls that expire, and the end of the time for which the conversation is kept."""
+    expired, next_expiry = due_approvals(state, now)
+    delete_at = deletion_due(state)
+    is_outdated = delete_at is not None and delete_at <= now and work.wake is None
+    times = [at for at in (next_expiry, None if is_outdated else delete_at) if at is not None]
+    if expired or is_outdated:
+        later = min([at for at in (work.wake, work.later, *times) if at is not None and at != NOW], default=None)
+        return replace(work, expired=expired, is_outdated=is_outdated, wake=NOW, later=later)
+    if not times:
+        return work
+    if work.wake == NOW:
+        return replace(work, later=min([at for at in (work.later, *times) if at is not None]))
+    return replace(work, wake=min([at for at in (work.wake, *times) if at is not None]))
+
+
+def _wanted_work(state: State, now: Millis) -> Wanted:
     turns = _wanted_turns(state, now)
     fibers = open_fibers(state) if state.fibers else ()
     runs = due_runs(state) if state.runs else DueRuns()

@@ -15,6 +15,7 @@ import msgspec
 from ..events import Event
 from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
+from .lists import AgentLists
 from .nodes import NodeMembership
 from .receipt import Receipt, receipt_for
 
@@ -125,7 +126,7 @@ class Pruned(msgspec.Struct, frozen=True):
 class LogStore(Protocol):
     """The durable half of an agent: one writer per agent, any number of readers.
 
-    A store class that derives from this one has the defaults of the optional parts, `databases` and `files`.
+    A store class that derives from this one has the defaults of the optional parts, `databases`, `files` and `lists`.
     """
 
     @property
@@ -136,6 +137,11 @@ class LogStore(Protocol):
     @property
     def files(self) -> StoreFiles | None:
         """The files of the store, to be checked from time to time; None, the default, for a store without files."""
+        return None
+
+    @property
+    def lists(self) -> AgentLists | None:
+        """Lists of conversations and approvals over all agents; None, the default, for a store that keeps none."""
         return None
 
     @property

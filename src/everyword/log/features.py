@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from .nodes import NodeMembership
 
-__all__ = ["FEATURES", "Feature", "is_usable"]
+__all__ = ["CONVERSATIONS", "FEATURES", "Feature", "is_usable"]
 
 
 class Feature(NamedTuple):
@@ -27,7 +27,12 @@ class Feature(NamedTuple):
     """The kinds of events that it brought."""
 
 
-FEATURES: Final[Sequence[Feature]] = ()
+CONVERSATIONS: Final = Feature(
+    "conversations", 5, frozenset({"approval.requested", "conversation.changed", "conversation.read"})
+)
+"""Titles, owners, archived conversations, read positions, and what is said about a call that waits for an approval."""
+
+FEATURES: Final[Sequence[Feature]] = (CONVERSATIONS,)
 """Every feature since the first release with several nodes, oldest first. What that release wrote is not listed."""
 
 

@@ -15,8 +15,17 @@ from typing import assert_never
 from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
-from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..rows import CONVERSATION, LISTED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .base import REPLAYED, Activation, Batch, OneBatchAtATime, Pruned, Stored, StoreFiles, Unchanged
+from .lists import (
+    AgentLists,
+    ApprovalQuery,
+    ConversationQuery,
+    ListedApproval,
+    ListedConversation,
+    select_approvals,
+    select_conversations,
+)
 from .nodes import NodeMembership
 from .sqlite.agent_databases import MemoryBackend, SqliteAgentDatabases
 
@@ -32,12 +41,15 @@ class _Rows:
         self.requests: dict[RequestId, TurnId] = {}
         self.messages: dict[NodeId, MessageRow] = {}
         self.kept: dict[tuple[str, str], KeptRow] = {}
+        self.listed: dict[tuple[str, str], KeptRow] = {}
+        """Rows that only lists show."""
 
     def changed(self, rows: Iterable[Row], agent: AgentId) -> _Rows:
         """Return a copy with `rows` applied; raises `LogUnavailable` if one of them breaks a rule."""
         new = _Rows()
         new.agent, new.turns = self.agent, dict(self.turns)
         new.requests, new.messages, new.kept = dict(self.requests), dict(self.messages), dict(self.kept)
+        new.listed = dict(self.listed)
         for row in rows:
             new._put(row, agent)
         return new
@@ -51,9 +63,10 @@ class _Rows:
             case MessageRow():
                 self.messages[row.node] = row
             case KeptRow():
-                self.kept.pop((row.kind, row.key), None)
+                rows = self.listed if row.kind in LISTED else self.kept
+                rows.pop((row.kind, row.key), None)
                 if row.body is not None:
-                    self.kept[row.kind, row.key] = row
+                    rows[row.kind, row.key] = row
             case RowsRemoved():
                 for node in row.nodes:
                     self.messages.pop(node, None)
@@ -101,6 +114,7 @@ class MemoryLog(OneBatchAtATime):
         self.files: StoreFiles | None = None
         self.nodes: NodeMembership | None = None
         self.databases = SqliteAgentDatabases(MemoryBackend(), lambda: _MemoryViewSource(self._logs))
+        self.lists: AgentLists | None = _MemoryLists(self._logs)
 
     async def open(self) -> None:
         if self._is_open:
@@ -260,6 +274,33 @@ class MemoryLog(OneBatchAtATime):
     def _wakes(self) -> list[tuple[AgentId, Millis]]:
         self._check_open()
         return [(agent, log.wake) for agent, log in self._logs.items() if log.wake is not None]
+
+
+class _MemoryLists:
+    """Lists all agents by looking at every row."""
+
+    def __init__(self, logs: dict[AgentId, _Log]) -> None:
+        self._logs = logs
+
+    async def conversations(self, query: ConversationQuery) -> list[ListedConversation]:
+        return select_conversations(self._rows(), query)
+
+    async def find_conversation(self, agent: AgentId) -> ListedConversation | None:
+        found = [(each, row) for each, row in self._rows() if each == agent and row.kind == CONVERSATION]
+        return next(iter(select_conversations(found, ConversationQuery())), None)
+
+    async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
+        return select_approvals(self._rows(), query)
+
+    async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
+        return at, []
+
+    def _rows(self) -> list[tuple[AgentId, KeptRow]]:
+        return [
+            (agent, row)
+            for agent, log in self._logs.items()
+            for row in (*log.rows.kept.values(), *log.rows.listed.values())
+        ]
 
 
 class _MemoryViewSource:

@@ -10,7 +10,8 @@ import contextvars
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -28,12 +29,15 @@ from .agent_tool_runs.watching import AgentToolRuns
 from .api import CanBeDestroyed, HasStartHook, Responder
 from .clock import Clock, SystemClock
 from .commit_loop import CommitLoop, OnAppend
+from .deadlines import OUTDATED, Deadlines
 from .declared_schedules import reconcile_declared
+from .list_changes import ListChanges
 from .load_failures import TRY_AGAIN, LoadFailures
 from .ownership import NodeClock, Ownership
 from .pending_states import PendingStates
 from .phase import ShutdownPhase
 from .reconciler import Reconciler
+from .settings import Settings
 from .stored_ids import Kinds, StoredIds
 from .subscription import Subscription
 from .wake_scheduler import WakeScheduler
@@ -54,26 +58,6 @@ LET_GO = 2.0
 
 START_LIMIT = 30.0
 """Seconds that an agent's `on_start` may take: its callers wait, and when the process starts, the whole process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a directory behaves; times in milliseconds."""
-
-    idle_after: int = 60_000
-    """An agent that is not used for so long is unloaded."""
-    retention: int = 24 * 60 * 60 * 1000
-    """How long the chunks of ended turns are kept, and states that were replaced."""
-    retention_every: int = 60_000
-    store_check_every: int = 1_000
-    """How often the store looks whether its files are still there."""
-    retry_after: int = 1_000
-    """How soon an agent whose append failed is loaded again; doubles up to `retry_at_most`."""
-    retry_at_most: int = 30_000
-    grace: float = 10.0
-    """Seconds that running turns have to finish at shutdown."""
-    max_queued: int | None = None
-    """How many turns of one agent may be open at most, whatever its class allows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -133,6 +117,8 @@ class Directory:
         self.ownership = Ownership(self, store.nodes) if store.nodes is not None else None
         """What there is to do because other nodes share the store; None for a store of this process alone."""
         self.wakes = WakeScheduler(self)
+        self.list_changes = ListChanges(store, self.clock)
+        on_append = self.list_changes.after(on_append)
         self._commit_loop = CommitLoop(store, on_append, lambda: self.fresh_context())  # noqa: PLW0108 - the test kit replaces it
         self._is_open = self._is_closing = False
         self.fresh_context: Callable[[], contextvars.Context] = contextvars.Context
@@ -263,9 +249,7 @@ class Directory:
     async def _activate(self, agent: AgentId, loaders: frozenset[AgentId]) -> LoadedAgent:
         _activated.set(loaders | {agent})
         responder = self._responders(agent)
-        rules = responder.rules
-        if self.settings.max_queued is not None and self.settings.max_queued < rules.max_queued:
-            rules = replace(rules, max_queued=self.settings.max_queued)
+        rules = self.settings.app_rules.applied(agent, responder.rules, self.store)
         activation = await self.store.activate(agent)
         self.wakes.add(activation.wakes)
         state = _restored(agent, activation)
@@ -294,6 +278,7 @@ class Directory:
             wake_at=lambda at: self.wakes.remember(agent, at),
             on_commit=lambda: self._failures.clear(agent),  # not after loading: a full disk can still be loaded from
             runs=AgentToolRuns(self, actor, responder, rules.run_patience),
+            deadlines=Deadlines(actor, partial(self.destroy, agent, OUTDATED)),
         )
         actor.hooks = reconciler
         reconciler.reconcile(state)  # no caller has it yet: the loaded state is the committed one
@@ -398,7 +383,7 @@ class Directory:
 
     # -- destroying agents ---------------------------------------------------------------------------------------
 
-    async def destroy(self, agent: AgentId) -> None:
+    async def destroy(self, agent: AgentId, command: DestroyAgent = DestroyAgent()) -> None:  # noqa: B008 - it is frozen
         """Delete the agent, all that it stored and every agent below it; a new agent may use the name afterwards.
 
         All or nothing: once this is committed, the rest is done before the name can be used again, also after a crash.
@@ -411,7 +396,7 @@ class Directory:
         agent = await self.stored_ids.find(agent)
         destroying = self._destruction(agent)
         if destroying is None:
-            work = self._destroy(agent, asyncio.current_task())
+            work = self._destroy(agent, command, asyncio.current_task())
             destroying = asyncio.create_task(work, name=f"end of {agent}", context=self.fresh_context())
             self._destroying[agent] = destroying
             destroying.add_done_callback(lambda _: self._destroying.pop(agent, None))
@@ -424,9 +409,9 @@ class Directory:
                 return task
         return None
 
-    async def _destroy(self, agent: AgentId, caller: asyncio.Task[Any] | None) -> None:
+    async def _destroy(self, agent: AgentId, command: DestroyAgent, caller: asyncio.Task[Any] | None) -> None:
         loaded = self._loaded.get(agent) or await self._load(agent)  # it may be destroyed as it starts
-        await loaded.actor.insist(DestroyAgent())
+        await loaded.actor.insist(command)
         try:
             await self._erase(agent, loaded.actor.epoch, caller)
         except LogError as exc:
@@ -447,6 +432,7 @@ class Directory:
             if self._forget is not None:
                 await self._forget(each)
         await self.store.destroy(agent, epoch)
+        self.list_changes.note(root_id(agent))
         for each in gone:
             self.stored_ids.forget(each)
             self.wakes.forget(each)
@@ -472,6 +458,7 @@ class Directory:
         """Open the store and pick up every agent that has something to do, whether or not a client is there."""
         self.loop = asyncio.get_running_loop()
         await self.store.open()
+        await self.settings.app_rules.look(self.store)
         self._is_open = True
         if self.ownership is not None:
             await self.ownership.on_open()

@@ -20,6 +20,7 @@ from ..trace_context import current_trace, run_in_trace
 from .api.calls import AnswersCalls, MethodCall, StreamItem
 from .call_errors import describe_failure, revive_failure
 from .directory import Directory, LoadedAgent, own_context, starting_agents
+from .listings import Listings
 
 __all__ = ["CallsElsewhere", "MethodCalls"]
 
@@ -50,6 +51,11 @@ class MethodCalls:
 
     def __init__(self, running: Callable[[], Directory], elsewhere: CallsElsewhere | None = None) -> None:
         self._running, self._elsewhere = running, elsewhere
+
+    @property
+    def lists(self) -> Listings:
+        """Lists of conversations and approvals, over all agents."""
+        return Listings(self._running)
 
     async def call(self, call: MethodCall) -> bytes:
         """Run a method in the loaded agent, wherever that is; see `call_here`."""

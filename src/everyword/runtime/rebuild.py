@@ -14,11 +14,12 @@ from ..core.state import State
 from ..core.wanted import wanted
 from ..errors import LogCorrupt
 from ..events import decode_event
-from ..ids import AgentId, Millis, NodeId, Seq, TurnId
+from ..ids import AgentId, Millis, NodeId, Seq, TurnId, root_id
 from ..log.base import LogAdmin, LogStore
-from ..rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..log.lists import ApprovalQuery
+from ..rows import LISTED, SETTLED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow, encode_listed
 
-__all__ = ["AdminStore", "Projections", "Rebuilt", "fold_log", "rebuild"]
+__all__ = ["AdminStore", "Projections", "Rebuilt", "fold_log", "rebuild", "stored_rows"]
 
 PAGE = 1000
 
@@ -35,6 +36,8 @@ class Projections:
     turns: dict[TurnId, TurnRow] = field(default_factory=dict)
     messages: dict[NodeId, MessageRow] = field(default_factory=dict)
     kept: dict[tuple[str, str], KeptRow] = field(default_factory=dict)
+    listed: dict[tuple[str, str], KeptRow] = field(default_factory=dict)
+    """Rows that only lists show."""
 
     def put(self, rows: Iterable[Row]) -> None:
         """Apply rows in the order in which they were projected."""
@@ -47,9 +50,10 @@ class Projections:
                 case MessageRow():
                     self.messages[row.node] = row
                 case KeptRow():
-                    self.kept[row.kind, row.key] = row
+                    rows_of_kind = self.listed if row.kind in LISTED else self.kept
+                    rows_of_kind[row.kind, row.key] = row
                     if row.body is None:
-                        del self.kept[row.kind, row.key]
+                        del rows_of_kind[row.kind, row.key]
                 case RowsRemoved():
                     for node in row.nodes:
                         self.messages.pop(node, None)
@@ -62,7 +66,7 @@ class Projections:
         """Return every row, turns and messages by their ordinals."""
         turns = [self.turns[turn] for turn in sorted(self.turns)]
         messages = [self.messages[node] for node in sorted(self.messages)]
-        kept = [self.kept[key] for key in sorted(self.kept)]
+        kept = [self.kept[key] for key in sorted(self.kept)] + [self.listed[key] for key in sorted(self.listed)]
         return [*turns, *messages, *([self.agent] if self.agent is not None else []), *kept]
 
 
@@ -82,13 +86,24 @@ async def rebuild(store: AdminStore, agent: AgentId, now: Millis) -> Rebuilt:
         LogCorrupt: an event cannot be read or does not fit; the agent's rows are left as they were.
     """
     state, rows, events = await fold_log(store, agent)
+    stored = await stored_rows(store, agent)
+    await store.replace_rows(agent, rows.rows(), wanted(state, now).wake)
+    return Rebuilt(agent, events, _changes(stored, rows))
+
+
+async def stored_rows(store: AdminStore, agent: AgentId) -> Projections:
+    """Return the rows that the store has."""
     row, messages = await store.conversation(agent)
     stored = Projections(row)
     stored.put(await store.turns(agent))
     stored.put(messages)
     stored.put(await store.kept(agent))
-    await store.replace_rows(agent, rows.rows(), wanted(state, now).wake)
-    return Rebuilt(agent, events, _changes(stored, rows))
+    query: ApprovalQuery | None = ApprovalQuery(root=root_id(agent), is_settled=True, limit=PAGE)
+    while store.lists is not None and query is not None:
+        page = await store.lists.approvals(query)
+        stored.put(KeptRow(SETTLED, each.key, encode_listed(each.record)) for each in page if each.agent == agent)
+        query = msgspec.structs.replace(query, after=page[-1].place) if len(page) == PAGE else None
+    return stored
 
 
 async def fold_log(store: LogStore, agent: AgentId) -> tuple[State, Projections, int]:
@@ -113,7 +128,7 @@ def _changes(stored: Projections, rebuilt: Projections) -> list[str]:
         *_phrases("turn", stored.turns, rebuilt.turns),
         *_phrases("message", stored.messages, rebuilt.messages),
     ]
-    if stored.kept != rebuilt.kept:
+    if (stored.kept, stored.listed) != (rebuilt.kept, rebuilt.listed):
         changes.append("what else it keeps")
     if stored.agent != rebuilt.agent:
         changes.append("the agent's own row")

@@ -21,6 +21,7 @@ from .agent_tool_runs.watching import AgentToolRuns
 from .api import Responder
 from .clock import Clock
 from .committed_view import CommittedView
+from .deadlines import Deadlines
 from .fiber_runner import FiberSupervisor
 from .job_runner import JobSupervisor
 from .phase import ShutdownPhase
@@ -49,6 +50,7 @@ class Reconciler:
         wake_at: Callable[[Millis], None],
         on_commit: Callable[[], None],
         runs: AgentToolRuns,
+        deadlines: Deadlines,
     ) -> None:
         self._actor, self._clock, self._phase, self._on_commit = actor, clock, phase, on_commit
         self.view, self.waiters = CommittedView(), TurnWaiters(actor.agent)
@@ -64,7 +66,7 @@ class Reconciler:
         self.hooks = ResponseHooks(actor, responder)
         self.jobs = JobSupervisor(actor, responder, clock, look_at=self._look_at, look_again=self.look_again)
         self.fibers = FiberSupervisor(actor, responder, clock)
-        self.runs = runs
+        self.runs, self._deadlines = runs, deadlines
         runs.look_again = self.look_again
         self._errands = _Errands()
         self._timer = _Timer(clock, self._look, wake_at)
@@ -73,7 +75,7 @@ class Reconciler:
         self._has_started = False
         """True once the agent's own code has started, which jobs and fibers may count on."""
         self._is_start_awaited = False
-        """True while jobs or fibers wait for that."""
+        """True while jobs, fibers or deadlines wait for that."""
 
     # -- the actor's hooks -----------------------------------------------------------------------------------
 
@@ -107,8 +109,10 @@ class Reconciler:
         if phase is not ShutdownPhase.CLOSED:
             for turn in work.hooks:
                 self.hooks.call(state, turn, recovered=self.turns.is_inherited(turn))
-        self._is_start_awaited = not self._has_started and bool(work.jobs or work.fibers)
+        is_due = bool(work.jobs or work.fibers or work.expired or work.is_outdated)
+        self._is_start_awaited = not self._has_started and is_due
         if phase is ShutdownPhase.SERVING and self._has_started:
+            self._deadlines.keep(work, self.spawn)
             self.jobs.start(work.jobs, state.jobs)
             self.fibers.hand_back(work.fibers)
         self.runs.reconcile(state, work, may_start=phase is not ShutdownPhase.CLOSED)

@@ -12,7 +12,14 @@ import msgspec
 
 from ..core.accept import is_steered
 from ..core.attempt_limits import may_try_again, why_given_up
-from ..core.commands import BeginAttempt, DelayAttempt, FinishTurn, PlaceMessages, RecordCallStart
+from ..core.commands import (
+    BeginAttempt,
+    DelayAttempt,
+    FinishTurn,
+    PlaceMessages,
+    RecordCallStart,
+    RequestApproval,
+)
 from ..core.continuations import is_held
 from ..core.state import Rules, State
 from ..core.tree import Node
@@ -27,7 +34,7 @@ from ..messages.stream_closing import closing
 from ..principals import act_for
 from ..traces import full_text, has_outside_frames
 from .actor import Actor
-from .api import CancelToken, Evaluate, Responder, TurnCall
+from .api import ApprovalDetails, CancelToken, Evaluate, Responder, TurnCall
 from .chunk_feed import ChunkFeed
 from .clock import Clock
 from .random_ids import random_request_id
@@ -298,6 +305,27 @@ class TurnRunner:
             return False
         return True
 
+    async def _request_approval(self, attempt: Attempt, about: ApprovalDetails) -> None:
+        if not self._rules.announces_approvals:
+            return
+        expires_at = None if about.expires_after is None else Millis(self._clock.now() + about.expires_after)
+        command = RequestApproval(
+            self.turn,
+            attempt,
+            CallId(about.call),
+            about.tool,
+            summary=about.summary,
+            risk=about.risk,
+            approvers=about.approvers,
+            expires_at=expires_at,
+        )
+        try:
+            await self._actor.insist(command)
+        except AgentStopped:
+            raise
+        except Rejected as exc:
+            log.info("turn %d of %r: %s", self.turn, self._actor.agent, exc)
+
     async def _finish(
         self,
         attempt: Attempt,
@@ -409,6 +437,7 @@ class TurnRunner:
             write=feed.add,
             message=lambda: self._actor.inspect(self._partial),
             start_call=partial(self._start_call, attempt),
+            announce_approval=partial(self._request_approval, attempt),
             working=self._patience.working,
             is_steered=self._is_steered,
             may_retry=self._may_retry,

@@ -28,7 +28,7 @@ from ..log.nodes import LiveNode
 from ..observe.api import EventHook, Observer
 from ..principals import Principal, acting_as
 from ..runtime.agent_runtime.agent_runtime import AgentRuntime
-from ..runtime.api import Responder, StreamFunction
+from ..runtime.api import JobCall, Responder, StreamFunction
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
 from ..runtime.method_calls import MethodCalls
@@ -36,6 +36,7 @@ from .access_policy import NOTHING_TO_WATCH, AccessPolicy
 from .admission import Admission, Admitted, OnAnotherNode
 from .agent_classes import index_by_all_kinds, index_by_kind
 from .close_codes import REFUSED, TRY_LATER
+from .conversation_options import ConversationOptions, OwnJobs
 from .health import ServerPages
 from .http import Caller, answer_http
 from .lifecycle import Lifecycle
@@ -89,6 +90,7 @@ class Everyword(AppHandle):
         tool_threads: How many tools that are plain functions may run at the same time; further calls wait.
         observe: Who else watches: `everyword.observe.Tracing()`, `everyword.observe.Metrics()`, or your own.
         node: How other nodes find this one, with a store that several nodes share; by default from the environment.
+        conversations: Owners, titles and retention of conversations, as lists show them.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Everyword(AppHandle):
         tool_threads: int = DEFAULT_SIZE,
         observe: Sequence[Observer] = (),
         node: NodeSettings | None = None,
+        conversations: ConversationOptions | None = None,
     ) -> None:
         self.classes = index_by_kind(agents)
         self._served = index_by_all_kinds(self.classes)
@@ -127,6 +130,8 @@ class Everyword(AppHandle):
         self._wrap_stream: Callable[[StreamFunction], StreamFunction] = self._pages.around
         """Wraps the function that answers a turn, for observers and the test kit."""
         self._calls_elsewhere: RemoteCalls | None = None
+        self._conversation_options = conversations if conversations is not None else ConversationOptions()
+        self._own_jobs = OwnJobs(self._conversation_options)
         self._setup = SetupCheck()
         self._lifecycle = Lifecycle(self._open, self._close)
 
@@ -149,7 +154,11 @@ class Everyword(AppHandle):
         await self._lifecycle.aclose()
 
     async def _open(self) -> Service:
-        settings = Settings(retention=self._retention, grace=self.grace, max_queued=self.limits.queued_turns)
+        settings = Settings(
+            retention=self._retention,
+            grace=self.grace,
+            app_rules=self._conversation_options.rules(self.limits.queued_turns),
+        )
         given = self._node_settings
         node_settings = given.for_worker() if given is not None else NodeSettings.from_environment()
         store = open_store(self._store, self._durability, node_settings)
@@ -283,6 +292,9 @@ class Everyword(AppHandle):
         if not self._lifecycle.is_running:
             raise UsageError("unable to use an agent; the app is not running. Use `async with app:` or its lifespan.")
         return self._directory
+
+    async def _run_own_job(self, agent: Agent[Any], call: JobCall) -> None:
+        await self._own_jobs.run(agent, call)
 
     def kinds_of(self, agent: AgentId) -> Sequence[str]:
         """Return the kinds that the class of an agent has and had, the present one first; none for an unknown class."""

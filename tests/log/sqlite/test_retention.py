@@ -208,6 +208,8 @@ async def test_states_written_by_version_4_are_pruned_too(tmp_path: Path) -> Non
         "UPDATE store SET pruned = (SELECT max(id) FROM event)",
         "ALTER TABLE agent DROP COLUMN state_id",
         "ALTER TABLE agent DROP COLUMN states_gone",
+        "DROP TABLE conversation",
+        "DROP TABLE approval",
         "PRAGMA user_version = 4",
     ):
         change(tmp_path, statement)

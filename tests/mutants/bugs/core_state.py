@@ -20,21 +20,21 @@ BUGS = [
         "a restarted process forgets which requests it answered",
     ),
     Bug(
-        "core:project",
+        "core:_changed_rows",
         "I-9",
         replace("[*_messages(...), *$rows]", "$rows"),
         f"{ANSWERS}::test_the_draft_shows_the_answer_as_soon_as_it_is_given",
         "an answer given is not in the table",
     ),
     Bug(
-        "core:project",
+        "core:_changed_rows",
         "I-9",
         drop("turn_row(...)"),
         "tests/core/test_agreement.py::test_the_rows_written_bit_by_bit_are_those_that_the_state_implies",
         "a restarted process waits for messages that it has",
     ),
     Bug(
-        "core:project",
+        "core:_changed_rows",
         "I-9",
         replace("[agent_row(...)]", "[]"),
         "tests/core/test_tree.py::test_moving_the_leaf_is_all_that_showing_a_branch_changes",
@@ -55,7 +55,7 @@ BUGS = [
         "a turn that was being stopped goes on after a crash",
     ),
     Bug(
-        "core:project",
+        "core:_changed_rows",
         "I-9",
         before("return [job_row(...)]", "if isinstance(event, JobEnded): return []"),
         "tests/crash/test_every_job_append.py"

@@ -99,7 +99,7 @@ BUGS = [
         "a turn with a start time is never started",
     ),
     Bug(
-        "core:wanted",
+        "core:_wanted_work",
         "I-12",
         replace("bool($jobs or fibers or ...)", "bool($jobs or ...)"),
         "tests/core/test_fibers.py::test_an_open_fiber_wants_to_run_and_the_restart_scan_finds_it",

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from ...errors import UsageError
 from ...ids import AgentId, agent_id, can_name_a_root, split_agent_id
+from ...runtime.api import JobCall
 from ...runtime.method_calls import MethodCalls
 from ..kinds import agent_kind, all_kinds
 from ..sub_agent_classes import class_of
+from .approvals import Approvals
+from .conversations import Conversations
 from .handle import Handle, make_handle
 
 if TYPE_CHECKING:
@@ -41,6 +44,10 @@ class AppHandle:
     @property
     def _calls(self) -> MethodCalls:
         """Carries calls to the agents."""
+        raise NotImplementedError
+
+    async def _run_own_job(self, agent: Agent[Any], call: JobCall) -> None:
+        """Run a job of the framework's own, such as asking for a title."""
         raise NotImplementedError
 
     @overload
@@ -91,6 +98,16 @@ class AppHandle:
                 for each in page:
                     yield make_handle(self._calls, each, self._served[kind])
                 after = page[-1]
+
+    @property
+    def conversations(self) -> Conversations:
+        """The conversations of all agents: list, rename, archive, delete and watch them."""
+        return Conversations(self)
+
+    @property
+    def approvals(self) -> Approvals:
+        """The calls of all agents that wait for an approval: list, answer and watch them."""
+        return Approvals(self)
 
     async def exists(self, cls: type[Agent] | str, name: str) -> bool:
         """Tell whether an agent is stored or loaded; does not create it. `cls` is a class, or its kind."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ...errors import NoJsonForm, UsageError
-from ...ids import parent_id, split_agent_id
+from ...ids import CallId, parent_id, split_agent_id
 from ...messages.json_values import plain_json
 from ...principals import Principal
 from ..agent_tools.types import type_name
@@ -236,6 +236,22 @@ async def switch_version(agent: Any, version: int | str) -> None:
 @_operation
 async def fork(agent: Any, message_id: str, name: str) -> None:
     await agent.versions.fork(message_id, name)
+
+
+@_operation
+async def change_conversation(agent: Any, changes: dict[str, Any]) -> None:
+    await agent._runtime.conversation.change(**changes)
+
+
+@_operation
+async def mark_read(agent: Any, principal: str, messages: int | None) -> None:
+    await agent._runtime.conversation.mark_read(principal, messages)
+
+
+@_operation
+async def answer_approval(agent: Any, call: str, approved: bool, reason: str | None) -> bool:
+    answered: bool = await agent._runtime.conversation.answer_approval(CallId(call), approved=approved, reason=reason)
+    return answered
 
 
 # -- agents with a model -------------------------------------------------------------------------------------------

@@ -14,15 +14,17 @@ import math
 import re
 import sys
 import types
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, overload
 
 from ...errors import BadInput, ChatError, UsageError, public_text
 from ...messages.json_values import plain_json
 from ...messages.repair_tool_calls import unknown_after
+from ...runtime.api import ApprovalDetails
 from ..durations import Duration, to_seconds
 from ..limits import TurnLimits
+from .approval_options import NO_OPTIONS, ApprovalOptions
 from .calls import ToolContext, ToolFailed, ToolProgress, ToolResult, ToolYield
 from .docstrings import docstring_of, first_paragraph
 from .inputs import ToolInputs
@@ -71,6 +73,7 @@ class Tool(Generic[P, R]):
         idempotent: bool = False,
         timeout: Duration | None = None,
         show_errors_to_model: bool = False,
+        asking: ApprovalOptions = NO_OPTIONS,
     ) -> None:
         check_options(
             name,
@@ -82,6 +85,8 @@ class Tool(Generic[P, R]):
             timeout=timeout,
             show_errors_to_model=show_errors_to_model,
         )
+        self.asking = asking.checked(name, function)
+        """What a person is told who is asked to approve a call."""
         self.name, self.description = name, description
         self.show_errors_to_model = show_errors_to_model
         self.needs_approval, self.client, self.idempotent, self.timeout = needs_approval, client, idempotent, timeout
@@ -167,6 +172,15 @@ class Tool(Generic[P, R]):
         except Exception:
             log.exception("tool %s: needs_approval raised, so approval is asked for", self.name)
             return True
+
+    def approval_details(self, call_id: str, input: Any) -> ApprovalDetails:
+        """Return what a person is told who is asked to approve a call with this input.
+
+        Raises:
+            BadInput: the summary is a function, and the input does not fit the tool.
+        """
+        arguments = self.check(input) if callable(self.asking.summary) else {}
+        return self.asking.details(call_id, self.name, arguments)
 
     async def run(self, input: Any, context: ToolContext | None = None) -> AsyncIterator[ToolYield]:
         """Run the tool once: yield any progress, then exactly one ToolResult or ToolFailed.
@@ -284,6 +298,10 @@ def tool(
     idempotent: bool = False,
     timeout: Duration | None = None,
     show_errors_to_model: bool = False,
+    approvers: Sequence[str] = (),
+    approval_summary: str | Callable[..., str] | None = None,
+    approval_risk: str | None = None,
+    approval_timeout: Duration | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 @overload
 def tool(  # type: ignore[overload-cannot-match]  # functions with keyword-only parameters match
@@ -295,6 +313,10 @@ def tool(  # type: ignore[overload-cannot-match]  # functions with keyword-only 
     idempotent: bool = False,
     timeout: Duration | None = None,
     show_errors_to_model: bool = False,
+    approvers: Sequence[str] = (),
+    approval_summary: str | Callable[..., str] | None = None,
+    approval_risk: str | None = None,
+    approval_timeout: Duration | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -307,6 +329,10 @@ def tool(
     idempotent: bool = False,
     timeout: Duration | None = None,
     show_errors_to_model: bool = False,
+    approvers: Sequence[str] = (),
+    approval_summary: str | Callable[..., str] | None = None,
+    approval_risk: str | None = None,
+    approval_timeout: Duration | None = None,
 ) -> Any:
     """Offer a function, or a method of an agent, to models.
 
@@ -323,6 +349,12 @@ def tool(
         timeout: how long a call may take, in seconds or as a timedelta; if not given, `TurnLimits.tool_timeout` of the
             agent. An async tool is cancelled then and has failed. A plain function cannot be stopped: its result is
             unknown. `math.inf` for no limit.
+        approvers: ids, or roles in `claims["roles"]`, of the principals that may approve a call; by default every
+            principal that may answer calls. `authorize` can decide otherwise.
+        approval_summary: one sentence for the person who is asked: text, or a function of the arguments that it names.
+        approval_risk: how much is at stake, in a word of yours, for example "high".
+        approval_timeout: how long a call waits for its approval, in seconds or as a timedelta; then it is denied, also
+            if no process was running. By default it waits for ever.
         show_errors_to_model: the model reads the type and the text of any exception, which leave the process with it.
             Without it, it reads the text of a ToolError, and a safe sentence of everything else.
 
@@ -344,6 +376,7 @@ def tool(
         text = description if description is not None else first_paragraph(docstring_of(target))
         options: dict[str, Any] = {"client": client, "idempotent": idempotent, "timeout": timeout}
         options["show_errors_to_model"] = show_errors_to_model
+        options["asking"] = ApprovalOptions(approvers, approval_summary, approval_risk, approval_timeout)
         return Tool(target, name=named, description=text, needs_approval=needs_approval, **options)
 
     return make if function is None else make(function)

@@ -97,6 +97,10 @@ class Queries:
         secret: bytes = found
         return secret
 
+    async def listed(self, name: str, *values: Any) -> Sequence[Any]:
+        """Return what a statement of the lists selects."""
+        return await self._fetch(name, "read the lists", *values)
+
     async def aclose(self) -> None:
         await self._pool.close()
 

@@ -230,6 +230,10 @@ class Reader:
             else:
                 yield Stored(seq, *stored)
 
+    def rows(self, name: str, values: Sequence[Any]) -> list[Record]:
+        """Return what a statement selects."""
+        return self._connection.execute(SQL[name], values).fetchall()
+
     def _all(self, name: str, *values: Any) -> list[Record]:
         return self._connection.execute(SQL[name], values).fetchall()
 

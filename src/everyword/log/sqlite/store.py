@@ -11,6 +11,7 @@ from ...errors import LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
+from ..lists import AgentLists
 from ..nodes import NodeMembership
 from ..receipt import Receipt
 from .agent_databases import FileBackend, SqliteAgentDatabases
@@ -19,6 +20,7 @@ from .commit_policy import CommitPolicy
 from .connection import SYNCHRONOUS, Durability, open_checkpointer, open_reader, open_writer
 from .files import DatabaseFiles
 from .leases import Head, TakenLease
+from .lists import SqliteLists
 from .lock import FileLock
 from .migrations import load_migrations
 from .queries import Reader
@@ -66,6 +68,7 @@ class SqliteLog:
         self._opened: tuple[Writer, ReaderPool] | None = None
         self.files = DatabaseFiles(self._path)
         self.nodes: NodeMembership | None = None
+        self.lists: AgentLists | None = None
         self._source = FileViewSource(self._open_reader, self._heads)
         self.databases = SqliteAgentDatabases(FileBackend(self._path, SYNCHRONOUS[durability]), lambda: self._source)
 
@@ -81,6 +84,7 @@ class SqliteLog:
         policy = CommitPolicy(may_use_loop=self._durability == "process")
         writer = Writer(connection, thread, policy, checkpoints, self.files)
         self._opened = writer, readers
+        self.lists = SqliteLists(readers)
         await writer.start()
 
     async def aclose(self) -> None:

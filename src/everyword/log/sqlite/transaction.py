@@ -13,11 +13,12 @@ from typing import Final, NamedTuple, assert_never
 
 from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, children_prefix
-from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ...rows import LISTED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import PRUNED, REPLAYED, Batch, Unchanged
 from ..chunk_packing import Packed, pack
 from .connection import BUSY_SECONDS
 from .leases import NEVER, Head, Lease, Leases, TakenLease
+from .lists import SHOWN, put_list_row
 from .pending_events import PendingEvents
 from .pending_rows import NO_SPAN, PendingRows, Span
 from .row_codec import PermanentEvent
@@ -41,7 +42,10 @@ class Destruction(NamedTuple):
     epoch: Epoch
 
 
-ERASE: Final = ("clear_marks", "clear_turns", "clear_messages", "clear_kept", "remove_wake", "erase_agent")
+PROJECTIONS: Final = ("clear_turns", "clear_messages", "clear_kept", "clear_conversation", "clear_approvals")
+"""The statements that delete the rows of an agent, except its own in `agent`."""
+
+ERASE: Final = ("clear_marks", *PROJECTIONS, "remove_wake", "erase_agent")
 """The statements that delete an agent, besides its events. Its row stays, to fence writers with an old lease."""
 
 
@@ -156,7 +160,7 @@ class Transaction:
             span = Span(batch.first, first_arrival, lease.head.seq, lease.head.id)
             permanent = list(_permanent_events(events, first_arrival))
             for row in batch.rows:
-                self._put_row(lease, row, span, permanent)
+                self._put_row(batch.agent, lease, row, span, permanent)
         if lease.unstreamed:
             lease.unstreamed.difference_update(turn for kind, turn, _, _ in events if kind in REPLAYED)
         if not isinstance(batch.wake, Unchanged):
@@ -173,7 +177,7 @@ class Transaction:
         self._leases.changed[replacement.agent] = lease
         self.write_pending()
         spans = {turn: Span(*span) for turn, *span in self.connection.execute(SQL["turn_spans"], (lease.key,))}
-        for name in ("clear_agent", "clear_turns", "clear_messages", "clear_kept"):
+        for name in ("clear_agent", *PROJECTIONS):
             self.connection.execute(SQL[name], (lease.key,))
         lease.forget_turns()
         for row in replacement.rows:
@@ -182,7 +186,7 @@ class Transaction:
                 lease.last_turn = max(lease.last_turn, row.turn)
                 lease.note_turn(row)
             else:
-                self._put_row(lease, row, NO_SPAN, ())
+                self._put_row(replacement.agent, lease, row, NO_SPAN, ())
         lease.wake = replacement.wake
         self._put_wake(lease)
 
@@ -216,8 +220,7 @@ class Transaction:
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
-    def _put_row(self, lease: Lease, row: Row, span: Span, permanent: Sequence[PermanentEvent]) -> None:
-        execute = self.connection.execute
+    def _put_row(self, agent: AgentId, lease: Lease, row: Row, span: Span, permanent: Sequence[PermanentEvent]) -> None:
         match row:
             case AgentRow():
                 self._rows.put_agent(lease.key, row)
@@ -225,17 +228,25 @@ class Transaction:
                 self._put_turn(lease, row, span)
             case MessageRow():
                 self._rows.put_message(lease.key, row, permanent)
-            case KeptRow(kind, key, body):
-                if body is None:
-                    execute(SQL["remove_kept"], (lease.key, kind, key))
-                else:
-                    execute(SQL["put_kept"], (lease.key, kind, key, body))
+            case KeptRow():
+                self._put_kept(agent, lease, row)
             case RowsRemoved():
                 self._rows.remove_messages(lease.key, row.nodes)
             case RowsCleared():
                 self._rows.clear_messages(lease.key)
             case _:
                 assert_never(row)
+
+    def _put_kept(self, agent: AgentId, lease: Lease, row: KeptRow) -> None:
+        kind, key, body = row.kind, row.key, row.body
+        if kind in SHOWN:
+            put_list_row(self.connection, agent, lease.key, row)
+        if kind in LISTED:
+            return
+        if body is None:
+            self.connection.execute(SQL["remove_kept"], (lease.key, kind, key))
+        else:
+            self.connection.execute(SQL["put_kept"], (lease.key, kind, key, body))
 
     def _put_turn(self, lease: Lease, row: TurnRow, span: Span) -> None:
         """Put a turn. Its chunks begin in this batch if none is stored yet, and end in it if the turn has ended."""

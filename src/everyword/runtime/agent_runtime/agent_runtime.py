@@ -18,6 +18,7 @@ from ..directory import Directory
 from ..method_calls import MethodCalls
 from ..turn_requests import continue_turn, run_turn
 from .agent_tool_runs import AgentToolRunsAccess
+from .conversation import ConversationAccess
 from .fibers import FibersAccess
 from .jobs import JobsAccess
 from .state import StateAccess
@@ -93,6 +94,11 @@ class AgentRuntime:
     def versions(self) -> VersionsAccess:
         """The conversation with all its versions."""
         return VersionsAccess(self._directory, self._agent)
+
+    @property
+    def conversation(self) -> ConversationAccess:
+        """What lists show of the conversation, and the approvals that it waits for."""
+        return ConversationAccess(self._directory, self._agent)
 
     @property
     def calls(self) -> MethodCalls:

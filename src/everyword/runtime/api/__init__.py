@@ -12,12 +12,13 @@ from .fibers import FiberRecord, FiberWork, RecoversFibers, RunningFiber
 from .jobs import DeclaredJob, DeclaresJobs, JobCall, JobRecord, RunsJobs
 from .responder import CanBeDestroyed, HasStartHook, Responder, StreamFunction
 from .storage import ManagedRecord, SqlResult, StreamRecord
-from .turns import CancelToken, Evaluate, StartToolCall, TurnCall, TurnRecord, TurnResult, Write
+from .turns import ApprovalDetails, CancelToken, Evaluate, StartToolCall, TurnCall, TurnRecord, TurnResult, Write
 from .versions import VersionedPlace, VersionRecord
 
 __all__ = [
     "AnswersCalls",
     "AnswersRuns",
+    "ApprovalDetails",
     "CanBeDestroyed",
     "CancelToken",
     "Continue",

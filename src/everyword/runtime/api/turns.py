@@ -15,7 +15,16 @@ from ...events import Identity, Outcome
 from ...ids import AgentId, MessageId, Millis, RequestId, TurnId
 from ...messages.message import Chunk, UIMessage
 
-__all__ = ["CancelToken", "Evaluate", "StartToolCall", "TurnCall", "TurnRecord", "TurnResult", "Write"]
+__all__ = [
+    "ApprovalDetails",
+    "CancelToken",
+    "Evaluate",
+    "StartToolCall",
+    "TurnCall",
+    "TurnRecord",
+    "TurnResult",
+    "Write",
+]
 
 Evaluate = Callable[[Sequence[UIMessage]], Awaitable[Sequence[dict[str, Any]]]]
 """Gives a deferred turn its messages, once it has reached the head of the queue (R-10)."""
@@ -33,6 +42,23 @@ async def _nowhere(chunk: Chunk) -> None:
 
 async def _never(call: str, tool: str, is_idempotent: bool) -> bool:
     raise UsageError("unable to start a call; this turn is not being run")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDetails:
+    """What a person is told who is asked to approve a call."""
+
+    call: str
+    tool: str
+    summary: str | None = None
+    risk: str | None = None
+    approvers: Sequence[str] = ()
+    expires_after: int | None = None
+    """Milliseconds after which the call counts as denied."""
+
+
+async def _not_announced(details: ApprovalDetails) -> None:
+    raise UsageError("unable to ask for an approval; this turn is not being run")
 
 
 async def _nothing() -> UIMessage | None:
@@ -99,6 +125,8 @@ class TurnCall(msgspec.Struct, frozen=True):
     """Reads the answer as it stands, with everything written before; None while it is empty."""
     start_call: StartToolCall = _never
     """Commits that a tool of ours is about to run; to be awaited before its effect."""
+    announce_approval: Callable[[ApprovalDetails], Awaitable[None]] = _not_announced
+    """Commits what a person will be told who is asked to approve a call; to be awaited before the chunk that asks."""
     working: Callable[[], AbstractContextManager[None]] = nullcontext
     """Marks a time in which the model's silence is no stall, because something else is being waited for."""
     is_steered: Callable[[], Awaitable[bool]] = _not

@@ -15,7 +15,7 @@ from ...log.postgres import store as store_module
 from ...log.postgres.address import DatabaseAddress
 from ...log.postgres.connection import Connector
 from ...log.postgres.store import PostgresLog
-from . import nodes, reads, retention, writes  # noqa: F401 - they register their statements
+from . import lists, nodes, reads, retention, writes  # noqa: F401 - they register their statements
 from .server import SimulatedPostgres
 from .tables import Row
 

@@ -105,3 +105,9 @@ async def has_table(call: Call, name: str) -> list[Row]:
 @statement("store_version")
 async def store_version(call: Call) -> list[Row]:
     return rows("version oldest", [[VERSION, OLDEST]])
+
+
+@statement("raise_oldest")
+async def raise_oldest(call: Call, version: int) -> list[Row]:
+    live = [each for each in call.tables.nodes.values() if each.state != "gone"]
+    return rows("is_known", [[all(each.version >= version for each in live)]])

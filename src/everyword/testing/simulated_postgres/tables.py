@@ -118,6 +118,8 @@ class Tables:
         self.requests: dict[tuple[int, str], int] = {}
         self.messages: dict[int, dict[int, tuple[Any, ...]]] = {}
         self.kept: dict[int, dict[tuple[str, str], bytes]] = {}
+        self.listed: dict[int, dict[tuple[str, str], bytes]] = {}
+        """Rows that only lists show."""
         self.wakes: dict[int, int] = {}
         self.replaced: dict[tuple[int, int], int] = {}
         self.days: set[int] = set()
@@ -151,7 +153,7 @@ class Tables:
 
     def erase(self, agent: int) -> None:
         """Delete everything of an agent but its row."""
-        for table in (self.events, self.turns, self.messages, self.kept, self.wakes):
+        for table in (self.events, self.turns, self.messages, self.kept, self.listed, self.wakes):
             table.pop(agent, None)
         self.requests = {key: turn for key, turn in self.requests.items() if key[0] != agent}
         self.replaced = {key: at for key, at in self.replaced.items() if key[0] != agent}

@@ -8,6 +8,7 @@ from typing import Any
 
 import asyncpg
 
+from ...rows import LISTED
 from .server import Call, refused, statement
 from .tables import TURN, AgentRecord, EventRecord, Row, Tables, TurnRecord, rows
 
@@ -106,7 +107,8 @@ def put_rows(
     for agent, kind, key, _ in drops:
         tables.kept.get(agent, {}).pop((kind, key), None)
     for agent, kind, key, body in keeps:
-        tables.kept.setdefault(agent, {})[kind, key] = body
+        table = tables.listed if kind in LISTED else tables.kept
+        table.setdefault(agent, {})[kind, key] = body
     for agent, *row in agents:
         tables.agents[agent].row = tuple(row)
     for agent, seq in zip(h_agent, h_seq, strict=True):
@@ -260,7 +262,7 @@ async def replace_rows(call: Call, node: int, generation: int, *values: Any) -> 
 
 def _replace_rows(tables: Tables, key: int, changes: Sequence[Any]) -> None:
     own = tables.agents[key]
-    for table in (tables.turns, tables.messages, tables.kept, tables.wakes):
+    for table in (tables.turns, tables.messages, tables.kept, tables.listed, tables.wakes):
         table.pop(own.key, None)
     tables.requests = {key: turn for key, turn in tables.requests.items() if key[0] != own.key}
     own.row = (None,) * 4

@@ -13,7 +13,7 @@ from ...core.wanted import wanted
 from ...errors import LogCorrupt
 from ...events import TurnAccepted, TurnEnded, decode_event
 from ...ids import AgentId, Seq
-from ...runtime.rebuild import Projections, fold_log
+from ...runtime.rebuild import Projections, fold_log, stored_rows
 from .answers import PAY
 from .tabs import SimulatedTab
 from .world import World
@@ -53,11 +53,7 @@ async def check_endings(world: World) -> None:
 
 
 async def _check_rows(world: World, agent: AgentId, state: State, rebuilt: Projections) -> None:
-    row, messages = await world.kept.conversation(agent)
-    stored = Projections(row)
-    stored.put(await world.kept.turns(agent))
-    stored.put(messages)
-    stored.put(await world.kept.kept(agent))
+    stored = await stored_rows(world.kept, agent)
     for was, ought in zip(stored.rows(), rebuilt.rows(), strict=False):
         if was != ought:
             world.report_problem("rebuild", f"{agent}: the store has {was}, the log says {ought}")

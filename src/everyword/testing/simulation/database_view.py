@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ids import AgentId, Millis, Seq
 from ...log.base import Stored
 from ...log.postgres.address import DatabaseAddress
+from ...log.postgres.lists import PostgresLists
 from ...log.postgres.queries import Queries
 from ...rows import AgentRow, KeptRow, MessageRow, TurnRow
 from ..simulated_postgres.connections import URL, Pool, SimulatedConnector, Wire
@@ -20,6 +21,7 @@ class DatabaseView:
         self._tables = database.tables
         connector = SimulatedConnector(DatabaseAddress.parse(URL), database, Wire(), lease=60, flushes=True)
         self._queries = Queries(connector, Pool(connector))
+        self.lists = PostgresLists(lambda: self._queries)
 
     async def read(self, agent: AgentId, after: Seq, limit: int = 500, *, size: int | None = None) -> list[Stored]:
         return await self._queries.read(agent, after, limit, size)

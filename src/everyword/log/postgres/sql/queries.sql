@@ -8,7 +8,7 @@ select everyword.append_with_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
   $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31);
 
 -- name: replace_rows
-select everyword.replace_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
+select everyword.replace_rows_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
 
 -- name: key_of
 select key from everyword.agent where id = $1;
@@ -213,3 +213,41 @@ insert into everyword.pruned_states (agent, states) values ($1, $2);
 
 -- name: add_pages
 insert into everyword.page (agent, number, body) select $1, * from unnest($2::int[], $3::bytea[]);
+
+-- name: conversations_by_owner
+select id, body from everyword.conversation
+  where owner = $1 and archived = $2 and (updated, id) < ($3, $4) and ($5::text is null or status = $5)
+    and ($6::text[] is null or kind = any ($6))
+  order by updated desc, id desc limit $7;
+
+-- name: conversations_by_status
+select id, body from everyword.conversation
+  where owner = $1 and archived = $2 and (updated, id) < ($3, $4) and status = $5 and status <> 'idle'
+    and ($6::text[] is null or kind = any ($6))
+  order by updated desc, id desc limit $7;
+
+-- name: conversations_by_time
+select id, body from everyword.conversation
+  where $1::text is not null and archived = $2 and (updated, id) < ($3, $4) and ($5::text is null or status = $5)
+    and ($6::text[] is null or kind = any ($6))
+  order by updated desc, id desc limit $7;
+
+-- name: find_conversation
+select id, body from everyword.conversation where id = $1;
+
+-- name: waiting_approvals
+select p.id, p.key, p.body, c.body as above from everyword.approval p
+  left join everyword.conversation c on c.id = p.root
+  where p.kind = 'waiting' and (p.at, p.id, p.key) > ($1, $2, $3)
+    and ($4::text is null or c.owner = $4) and ($5::text is null or p.root = $5)
+  order by p.at, p.id, p.key limit $6;
+
+-- name: settled_approvals
+select p.id, p.key, p.body, c.body as above from everyword.approval p
+  left join everyword.conversation c on c.id = p.root
+  where p.kind = 'settled' and (p.at, p.id, p.key) < ($1, $2, $3)
+    and ($4::text is null or c.owner = $4) and ($5::text is null or p.root = $5)
+  order by p.at desc, p.id desc, p.key desc limit $6;
+
+-- name: lists_changed
+select * from everyword.lists_changed_1($1);

@@ -318,3 +318,55 @@ SELECT min(id) FROM (
   UNION ALL
   SELECT e.id FROM event AS e WHERE e.id > ?1 AND e.id <= ?2 AND e.kind = 'state.set' AND e.at >= ?3
 );
+
+-- name: put_conversation
+INSERT INTO conversation (agent, id, kind, status, archived, updated, owner, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (agent) DO UPDATE SET
+  status = excluded.status, archived = excluded.archived, updated = excluded.updated, owner = excluded.owner,
+  body = excluded.body;
+
+-- name: clear_conversation
+DELETE FROM conversation WHERE agent = ?1;
+
+-- name: put_approval
+INSERT INTO approval (agent, kind, key, id, root, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+ON CONFLICT (agent, kind, key) DO UPDATE SET at = excluded.at, body = excluded.body;
+
+-- name: remove_approval
+DELETE FROM approval WHERE agent = ?1 AND kind = ?2 AND key = ?3;
+
+-- name: clear_approvals
+DELETE FROM approval WHERE agent = ?1;
+
+-- name: find_conversation
+SELECT id, body FROM conversation WHERE id = ?1;
+
+-- name: conversations_by_owner
+SELECT id, body FROM conversation INDEXED BY conversation_by_owner
+WHERE owner = ?1 AND archived = ?2 AND (updated, id) < (?3, ?4)
+  AND (?5 IS NULL OR status = ?5) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
+ORDER BY updated DESC, id DESC LIMIT ?7;
+
+-- name: conversations_by_status
+SELECT id, body FROM conversation INDEXED BY conversation_by_status
+WHERE status = ?5 AND status <> 'idle' AND owner = ?1 AND archived = ?2 AND (updated, id) < (?3, ?4)
+  AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
+ORDER BY updated DESC, id DESC LIMIT ?7;
+
+-- name: conversations_by_time
+SELECT id, body FROM conversation INDEXED BY conversation_by_time
+WHERE archived = ?2 AND (updated, id) < (?3, ?4)
+  AND (?5 IS NULL OR status = ?5) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
+ORDER BY updated DESC, id DESC LIMIT ?7;
+
+-- name: waiting_approvals
+SELECT p.id, p.key, p.body, c.body FROM approval AS p LEFT JOIN conversation AS c ON c.id = p.root
+WHERE p.kind = 'waiting' AND (p.at, p.id, p.key) > (?1, ?2, ?3)
+  AND (?4 IS NULL OR c.owner = ?4) AND (?5 IS NULL OR p.root = ?5)
+ORDER BY p.at, p.id, p.key LIMIT ?6;
+
+-- name: settled_approvals
+SELECT p.id, p.key, p.body, c.body FROM approval AS p LEFT JOIN conversation AS c ON c.id = p.root
+WHERE p.kind = 'settled' AND (p.at, p.id, p.key) < (?1, ?2, ?3)
+  AND (?4 IS NULL OR c.owner = ?4) AND (?5 IS NULL OR p.root = ?5)
+ORDER BY p.at DESC, p.id DESC, p.key DESC LIMIT ?6;

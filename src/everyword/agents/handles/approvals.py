@@ -1,0 +1,191 @@
+"""`app.approvals`: the calls of all agents that wait for a person, and those that were settled."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ...errors import AlreadyAnswered, BadInput
+from ...ids import AgentId, Millis, agent_id, root_id, split_agent_id
+from ...principals import Principal
+from ...runtime.api.lists import ApprovalQuery, ApprovalStatus, ListedApproval, Participant
+from ..kinds import agent_kind
+from .conversations import read_cursor, write_cursor
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from .app_handle import AppHandle
+
+__all__ = ["Approval", "ApprovalPage", "Approvals", "may_approve"]
+
+MOST: Final = 200
+LONGEST_REASON: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A call that waits for an approval, or was settled. Times are seconds since 1970."""
+
+    id: str
+    """What `answer` takes. It names the call; it is no secret and gives no permission."""
+    kind: str
+    name: str
+    """Kind and name of the conversation. The call may be of an agent below it."""
+    owner: str | None
+    tool: str
+    input: Any
+    """The arguments, as JSON."""
+    status: ApprovalStatus
+    asked_at: float
+    asked_by: Participant | None
+    """The principal whose question led to the call."""
+    summary: str | None = None
+    risk: str | None = None
+    approvers: Sequence[str] = ()
+    expires_at: float | None = None
+    settled_at: float | None = None
+    settled_by: Participant | None = None
+    reason: str | None = None
+    agent: str = ""
+    """The id of the agent that asks."""
+    message_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalPage:
+    """Some approvals, and the cursor of the next page; None at the end."""
+
+    approvals: Sequence[Approval]
+    cursor: str | None = None
+
+
+def may_approve(principal: Principal, approvers: Sequence[str]) -> bool:
+    """Tell whether a principal is one of a tool's `approvers`: by its id, or by a role in `claims["roles"]`.
+
+    Without approvers, every principal that may answer calls is one.
+    """
+    if not approvers or principal.id in approvers:
+        return True
+    roles = principal.claims.get("roles")
+    return isinstance(roles, list | tuple) and any(role in approvers for role in roles)
+
+
+class Approvals:
+    """The approvals of an app. It is for trusted code: nothing here asks `authorize`. The HTTP resource does."""
+
+    __slots__ = ("_app",)
+
+    def __init__(self, app: AppHandle) -> None:
+        self._app = app
+
+    async def list(
+        self,
+        *,
+        principal: Principal | str | None = None,
+        conversation: tuple[type[Agent] | str, str] | None = None,
+        settled: bool = False,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> ApprovalPage:
+        """Return calls that wait for a person, oldest first; or with `settled` those that were, newest first.
+
+        Args:
+            principal: Only those of conversations that this principal owns; None for all.
+            conversation: Only those of one conversation, as (kind, name).
+            settled: The record of what was approved, denied or expired: by whom, when, and with which arguments.
+            cursor: `cursor` of the page before.
+            limit: Approvals in the page, 1 to 200.
+
+        Raises:
+            BadInput: the cursor is not one, or the limit is out of range.
+        """
+        if not 1 <= limit <= MOST:
+            raise BadInput(f"unable to list approvals; limit is {limit}, and 1 to {MOST} are allowed")
+        query = ApprovalQuery(
+            owner=principal.id if isinstance(principal, Principal) else principal,
+            root=self._root(*conversation) if conversation is not None else None,
+            is_settled=settled,
+            after=read_cursor(cursor, tuple[Millis, AgentId, str], "a cursor") if cursor is not None else None,
+            limit=limit,
+        )
+        found = await self._app._calls.lists.approvals(query)
+        more = write_cursor(*found[-1].place) if len(found) == limit else None
+        return ApprovalPage([self._shown(each) for each in found], more)
+
+    async def get(self, id: str) -> Approval | None:
+        """Return a call that waits; None if it does not wait any more, or never did."""
+        agent, call = read_cursor(id, tuple[AgentId, str], "the id of an approval")
+        query: ApprovalQuery | None = ApprovalQuery(root=root_id(agent), limit=MOST)
+        while query is not None:
+            found = await self._app._calls.lists.approvals(query)
+            for each in found:
+                if (each.agent, each.record.call) == (agent, call):
+                    return self._shown(each)
+            query = msgspec.structs.replace(query, after=found[-1].place) if len(found) == MOST else None
+        return None
+
+    async def answer(self, id: str, approved: bool, *, by: Principal | None = None, reason: str | None = None) -> None:
+        """Approve or deny a call, for a principal. It runs, or is refused, whether or not a client is connected.
+
+        Raises:
+            AlreadyAnswered: another answer was first, or its time is over. Nothing happened.
+            BadInput: the id is not one of an approval, or the reason is too long.
+        """
+        if reason is not None and len(reason) > LONGEST_REASON:
+            raise BadInput(f"unable to answer; a reason has at most {LONGEST_REASON} characters")
+        agent, call = read_cursor(id, tuple[AgentId, str], "the id of an approval")
+        if await self.get(id) is None:
+            raise AlreadyAnswered("unable to answer; the call does not wait for an approval any more")
+        handle: Any = self._app._handle_at(agent)
+        if by is not None:
+            handle = handle.for_principal(by)
+        given = {"call": call, "approved": approved, "reason": reason}
+        if not await handle._do("answer_approval", bool, given):
+            raise AlreadyAnswered("unable to answer; another answer was first, or the time for it is over")
+
+    async def watch(self, *, principal: Principal | str | None = None, limit: int = 100) -> AsyncIterator[ApprovalPage]:
+        """Yield the calls that wait, now and after each change: the first page, oldest first."""
+        lists = self._app._calls.lists
+        with lists.watching() as watcher:
+            before: ApprovalPage | None = None
+            while True:
+                page = await self.list(principal=principal, limit=limit)
+                if page != before:
+                    yield page
+                before = page
+                await watcher.next()
+
+    def _root(self, kind: type[Agent] | str, name: str) -> AgentId:
+        return agent_id(agent_kind(self._app._class(kind)), name)
+
+    def _shown(self, each: ListedApproval) -> Approval:
+        record = each.record
+        kind, name = split_agent_id(root_id(each.agent))
+        cls = self._app.class_of_kind(kind)
+        return Approval(
+            id=write_cursor(each.agent, record.call),
+            kind=agent_kind(cls) if cls is not None else kind,
+            name=name,
+            owner=each.owner,
+            tool=record.tool,
+            input=msgspec.json.decode(bytes(record.input)),
+            status=record.status,
+            asked_at=record.asked_at / 1000,
+            asked_by=record.asked_by,
+            summary=record.summary,
+            risk=record.risk,
+            approvers=tuple(record.approvers),
+            expires_at=_seconds(record.expires_at),
+            settled_at=_seconds(record.settled_at),
+            settled_by=record.settled_by,
+            reason=record.reason,
+            agent=each.agent,
+            message_id=record.message_id,
+        )
+
+
+def _seconds(at: Millis | None) -> float | None:
+    return None if at is None else at / 1000

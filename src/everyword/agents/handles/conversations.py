@@ -1,0 +1,295 @@
+"""`app.conversations`: the conversations of all agents, for sidebars and back offices."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from ...errors import BadInput, ConversationNotFound
+from ...ids import AgentId, Millis, agent_id, split_agent_id
+from ...principals import Principal
+from ...runtime.api.lists import ConversationQuery, ConversationStatus, ListedConversation, Participant
+from ..kinds import agent_kind, all_kinds
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from .app_handle import AppHandle
+
+__all__ = ["Conversation", "ConversationChange", "ConversationPage", "Conversations"]
+
+MOST: Final = 200
+"""Conversations in one page at most."""
+
+LONGEST_TITLE: Final = 200
+MOST_METADATA: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation, as lists show it. Times are seconds since 1970."""
+
+    kind: str
+    name: str
+    title: str
+    """The title that a person or a model gave it; else the beginning of the first question."""
+    preview: str
+    """The beginning of the newest message."""
+    status: ConversationStatus
+    """`running`, `waiting` for a person, `failed`, or `idle`."""
+    owner: str | None
+    participants: Sequence[Participant]
+    created_at: float
+    updated_at: float
+    archived: bool
+    messages: int
+    """How many messages it has had; `mark_read` takes it."""
+    unread: int | None = None
+    """How many of them the principal has not read; None if no principal was given."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    has_own_title: bool = False
+    """Whether the title was given, and is not the first question."""
+    keep_for: float | None = None
+    """Seconds after its last change at which it is deleted; None for never."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationPage:
+    """Some conversations, newest first, and the cursor of the next page; None at the end."""
+
+    conversations: Sequence[Conversation]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationChange:
+    """What a watcher is told. `list` comes first, and again when too much happened to tell it one by one."""
+
+    type: Literal["list", "changed", "removed"]
+    page: ConversationPage | None = None
+    """Of `list`: the first page."""
+    conversation: Conversation | None = None
+    """Of `changed`."""
+    kind: str | None = None
+    """Of `removed`: it was deleted, or has another owner now."""
+    name: str | None = None
+
+
+class Conversations:
+    """The conversations of an app. A conversation is that of a root agent; sub-agents are not listed.
+
+    It is for trusted code: nothing here asks `authorize`. The HTTP resource does.
+    """
+
+    __slots__ = ("_app",)
+
+    def __init__(self, app: AppHandle) -> None:
+        self._app = app
+
+    async def list(
+        self,
+        *,
+        principal: Principal | str | None = None,
+        kind: type[Agent] | str | None = None,
+        status: ConversationStatus | None = None,
+        archived: bool | None = False,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> ConversationPage:
+        """Return a page of conversations, the newest change first.
+
+        Args:
+            principal: Only conversations that this principal owns; `unread` is counted for it. None for all.
+            kind: Only agents of this class; None for all that the app serves.
+            status: Only conversations with this status.
+            archived: Only archived ones, only others (the default), or both (None).
+            cursor: `cursor` of the page before.
+            limit: Conversations in the page, 1 to 200.
+
+        Raises:
+            BadInput: the cursor is not one, or the limit is out of range.
+        """
+        if not 1 <= limit <= MOST:
+            raise BadInput(f"unable to list conversations; limit is {limit}, and 1 to {MOST} are allowed")
+        reader = _id(principal)
+        query = ConversationQuery(
+            owner=reader,
+            kinds=self._kinds(kind),
+            status=status,
+            archived=archived,
+            before=read_cursor(cursor, tuple[Millis, AgentId], "a cursor") if cursor is not None else None,
+            limit=limit,
+        )
+        found = await self._app._calls.lists.conversations(query)
+        last = found[-1] if len(found) == limit else None
+        more = write_cursor(last.summary.updated_at, last.agent) if last is not None else None
+        return ConversationPage([self._shown(each, reader) for each in found], more)
+
+    async def get(
+        self, kind: type[Agent] | str, name: str, *, principal: Principal | str | None = None
+    ) -> Conversation | None:
+        """Return one conversation; None if it has no messages. `unread` is counted for `principal`."""
+        found = await self._app._calls.lists.find_conversation(self._agent(kind, name))
+        return self._shown(found, _id(principal)) if found is not None else None
+
+    async def rename(self, kind: type[Agent] | str, name: str, title: str | None) -> None:
+        """Give a conversation a title that no model replaces; None for the first question again.
+
+        Raises:
+            ConversationNotFound: it has no messages.
+            BadInput: the title is empty or has more than 200 characters.
+        """
+        if title is not None:
+            title = " ".join(title.split())
+            if not title or len(title) > LONGEST_TITLE:
+                raise BadInput(f"unable to rename; a title has 1 to {LONGEST_TITLE} characters")
+        await self._change(kind, name, title=title)
+
+    async def archive(self, kind: type[Agent] | str, name: str, *, archived: bool = True) -> None:
+        """Archive a conversation, or bring it back with `archived=False`."""
+        await self._change(kind, name, archived=archived)
+
+    async def set_owner(self, kind: type[Agent] | str, name: str, owner: Principal | str | None) -> None:
+        """Give a conversation to another principal."""
+        await self._change(kind, name, owner=_id(owner))
+
+    async def set_metadata(self, kind: type[Agent] | str, name: str, metadata: dict[str, Any]) -> None:
+        """Replace the app's own data of a conversation: a JSON object of at most 4 KiB."""
+        try:
+            size = len(msgspec.json.encode(metadata))
+        except (TypeError, ValueError) as exc:
+            raise BadInput(f"unable to set metadata; it is not JSON ({exc})") from None
+        if size > MOST_METADATA:
+            raise BadInput(f"unable to set metadata; it has {size} bytes, and {MOST_METADATA} is the limit")
+        await self._change(kind, name, metadata=metadata)
+
+    async def set_retention(self, kind: type[Agent] | str, name: str, keep_for: timedelta | None) -> None:
+        """Delete the conversation when nothing has happened in it for this long; None to keep it."""
+        milliseconds = None if keep_for is None else round(keep_for.total_seconds() * 1000)
+        if milliseconds is not None and milliseconds <= 0:
+            raise BadInput(f"unable to keep a conversation for {keep_for}; give a positive time, or None")
+        await self._change(kind, name, keep_for=milliseconds)
+
+    async def mark_read(
+        self, kind: type[Agent] | str, name: str, principal: Principal | str, *, messages: int | None = None
+    ) -> None:
+        """Record what a principal has read: all messages, or the first `messages` (`Conversation.messages`)."""
+        handle = await self._found(kind, name)
+        await handle._do("mark_read", None, {"principal": _id(principal), "messages": messages})
+
+    async def delete(self, kind: type[Agent] | str, name: str) -> None:
+        """Delete a conversation: its agent, all that it stored, and every agent below it.
+
+        Raises:
+            ConversationNotFound: it has no messages.
+        """
+        await self._found(kind, name)
+        await self._app.destroy(kind, name)
+
+    async def watch(
+        self, *, principal: Principal | str | None = None, kind: type[Agent] | str | None = None, limit: int = 50
+    ) -> AsyncIterator[ConversationChange]:
+        """Yield the first page, then each conversation that changes or is removed; archived ones, too, when they do.
+
+        Several changes of one conversation may be told as one. Changes by other nodes come within about a second.
+        """
+        owner, kinds, lists = _id(principal), self._kinds(kind), self._app._calls.lists
+        with lists.watching() as watcher:
+            yield await self._first_page(principal, kind, limit)
+            while True:
+                agents = await watcher.next()
+                if agents is None:
+                    yield await self._first_page(principal, kind, limit)
+                    continue
+                for agent in agents:
+                    if split_agent_id(agent)[0] not in kinds:
+                        continue
+                    change = self._change_of(agent, await lists.find_conversation(agent), owner)
+                    if change is not None:
+                        yield change
+
+    async def _first_page(
+        self, principal: Principal | str | None, kind: type[Agent] | str | None, limit: int
+    ) -> ConversationChange:
+        return ConversationChange("list", page=await self.list(principal=principal, kind=kind, limit=limit))
+
+    def _change_of(
+        self, agent: AgentId, found: ListedConversation | None, owner: str | None
+    ) -> ConversationChange | None:
+        if found is not None and (owner is None or found.summary.owner == owner):
+            return ConversationChange("changed", conversation=self._shown(found, owner))
+        if found is not None and found.summary.former_owner != owner:
+            return None  # it was never this principal's
+        kind, name = self._address(agent)
+        return ConversationChange("removed", kind=kind, name=name)
+
+    async def _change(self, kind: type[Agent] | str, name: str, **changes: Any) -> None:
+        handle = await self._found(kind, name)
+        await handle._do("change_conversation", None, {"changes": changes})
+
+    async def _found(self, kind: type[Agent] | str, name: str) -> Any:
+        agent = self._agent(kind, name)
+        if await self._app._calls.lists.find_conversation(agent) is None:
+            raise ConversationNotFound(
+                f"unable to find the conversation {name!r}; it does not exist or has no messages"
+            )
+        return self._app._handle_at(agent)
+
+    def _agent(self, kind: type[Agent] | str, name: str) -> AgentId:
+        return agent_id(agent_kind(self._app._class(kind)), name)
+
+    def _kinds(self, kind: type[Agent] | str | None) -> Sequence[str]:
+        return sorted(self._app._served) if kind is None else all_kinds(self._app._class(kind))
+
+    def _address(self, agent: AgentId) -> tuple[str, str]:
+        kind, name = split_agent_id(agent)
+        cls = self._app.class_of_kind(kind)
+        return agent_kind(cls) if cls is not None else kind, name
+
+    def _shown(self, found: ListedConversation, reader: str | None) -> Conversation:
+        summary = found.summary
+        kind, name = self._address(found.agent)
+        return Conversation(
+            kind=kind,
+            name=name,
+            title=summary.title if summary.title is not None else summary.question,
+            preview=summary.preview,
+            status=summary.status,
+            owner=summary.owner,
+            participants=summary.participants,
+            created_at=summary.created_at / 1000,
+            updated_at=summary.updated_at / 1000,
+            archived=summary.archived_at is not None,
+            messages=summary.messages,
+            unread=None if reader is None else max(summary.messages - summary.reads.get(reader, 0), 0),
+            metadata=msgspec.json.decode(bytes(summary.metadata)) or {},
+            has_own_title=summary.title is not None,
+            keep_for=None if summary.keep_for is None else summary.keep_for / 1000,
+        )
+
+
+def _id(principal: Principal | str | None) -> str | None:
+    return principal.id if isinstance(principal, Principal) else principal
+
+
+def write_cursor(*place: Any) -> str:
+    """Return a place in a list as text for clients."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def read_cursor(text: str, type: Any, what: str) -> Any:
+    """Return what a text of `write_cursor` stands for.
+
+    Raises:
+        BadInput: it is not such a text.
+    """
+    try:
+        padded = text.encode("ascii", "replace") + b"=" * (-len(text) % 4)
+        return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=type)
+    except (msgspec.DecodeError, binascii.Error, ValueError):
+        raise BadInput(f"unable to use {text[:80]!r}; it is not {what}") from None

@@ -1,0 +1,148 @@
+"""Lists over all agents: conversations, and calls that wait for an approval or got one.
+
+Its rows are the kept rows of the kinds `conversation`, `waiting` and `settled`, so a list is as new as the last commit.
+A store reads the first line of a row's body and no more (`rows.encode_listed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from ..ids import AgentId, Millis, root_id, split_agent_id
+from ..rows import CONVERSATION, SETTLED, WAITING, ApprovalRecord, ConversationSummary, KeptRow, decode_listed
+
+__all__ = ["AgentLists", "ApprovalQuery", "ConversationQuery", "ListedApproval", "ListedConversation"]
+__all__ += ["select_approvals", "select_conversations"]
+
+
+class ListedConversation(msgspec.Struct, frozen=True):
+    """A conversation in a list."""
+
+    agent: AgentId
+    summary: ConversationSummary
+
+
+class ListedApproval(msgspec.Struct, frozen=True):
+    """A call in a list, with the owner of the conversation that it belongs to."""
+
+    agent: AgentId
+    """The agent that asks; it may be below the agent of the conversation."""
+    key: str
+    """The key of its row: unique within its agent and its status."""
+    record: ApprovalRecord
+    owner: str | None = None
+
+    @property
+    def place(self) -> tuple[Millis, AgentId, str]:
+        """Its place in the list, for `ApprovalQuery.after`."""
+        at = self.record.settled_at if self.record.settled_at is not None else self.record.asked_at
+        return at, self.agent, self.key
+
+
+class ConversationQuery(msgspec.Struct, frozen=True):
+    """Which conversations to list, the newest first. Fields that are None select all."""
+
+    owner: str | None = None
+    kinds: Sequence[str] | None = None
+    status: str | None = None
+    archived: bool | None = None
+    before: tuple[Millis, AgentId] | None = None
+    """The place after which the list continues: `updated_at` and agent of the last one of the page before."""
+    limit: int = 50
+
+
+class ApprovalQuery(msgspec.Struct, frozen=True):
+    """Which calls to list: those that wait, oldest first; or those that were settled, newest first."""
+
+    owner: str | None = None
+    root: AgentId | None = None
+    """Only calls of this root agent and of those below it."""
+    is_settled: bool = False
+    after: tuple[Millis, AgentId, str] | None = None
+    """The place after which the list continues: time, agent and key of the last one of the page before."""
+    limit: int = 50
+
+
+class AgentLists(Protocol):
+    """What a store lists over all its agents. Everything is read without a lease."""
+
+    async def conversations(self, query: ConversationQuery) -> list[ListedConversation]:
+        """Return a page of conversations by the time of their last change, newest first, then by id."""
+        ...
+
+    async def find_conversation(self, agent: AgentId) -> ListedConversation | None:
+        """Return the conversation of a root agent; None if it has none."""
+        ...
+
+    async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
+        """Return a page of calls."""
+        ...
+
+    async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
+        """Return the present time, and the root agents whose rows nodes changed since `at`, each with when.
+
+        The times are those of the store's own clock. A store of one process returns no agents.
+        """
+        ...
+
+
+# -- the same for stores that have the rows in memory -----------------------------------------------------------------
+
+
+def select_conversations(rows: Sequence[tuple[AgentId, KeptRow]], query: ConversationQuery) -> list[ListedConversation]:
+    """Return the page that a query asks for, of all kept rows."""
+    found = [
+        ListedConversation(agent, decode_listed(row.body, ConversationSummary))
+        for agent, row in rows
+        if row.kind == CONVERSATION and row.body is not None and root_id(agent) == agent
+    ]
+    wanted = [each for each in found if _is_wanted(each, query)]
+    wanted.sort(key=lambda each: (each.summary.updated_at, each.agent.encode()), reverse=True)
+    return wanted[: query.limit]
+
+
+def _is_wanted(each: ListedConversation, query: ConversationQuery) -> bool:
+    summary, before = each.summary, query.before
+    return (
+        (query.owner is None or summary.owner == query.owner)
+        and (query.kinds is None or split_agent_id(each.agent)[0] in query.kinds)
+        and (query.status is None or summary.status == query.status)
+        and (query.archived is None or (summary.archived_at is not None) == query.archived)
+        and (before is None or (summary.updated_at, each.agent.encode()) < (before[0], before[1].encode()))
+    )
+
+
+def select_approvals(rows: Sequence[tuple[AgentId, KeptRow]], query: ApprovalQuery) -> list[ListedApproval]:
+    """Return the page that a query asks for, of all kept and listed rows."""
+    owners = {
+        agent: decode_listed(row.body, ConversationSummary).owner
+        for agent, row in rows
+        if row.kind == CONVERSATION and row.body is not None
+    }
+    kind = SETTLED if query.is_settled else WAITING
+    found = [
+        ListedApproval(agent, row.key, decode_listed(row.body, ApprovalRecord), owners.get(root_id(agent)))
+        for agent, row in rows
+        if row.kind == kind and row.body is not None
+    ]
+    found = [
+        each
+        for each in found
+        if each.record.status != "announced"
+        and (query.owner is None or each.owner == query.owner)
+        and (query.root is None or root_id(each.agent) == query.root)
+    ]
+    found.sort(key=_place, reverse=query.is_settled)
+    if query.after is not None:
+        at, agent, key = query.after
+        place = at, agent.encode(), key.encode()
+        found = [each for each in found if (_place(each) < place if query.is_settled else _place(each) > place)]
+    return found[: query.limit]
+
+
+def _place(each: ListedApproval) -> tuple[Millis, bytes, bytes]:
+    at, agent, key = each.place
+    return at, agent.encode(), key.encode()

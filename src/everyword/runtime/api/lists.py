@@ -1,0 +1,9 @@
+"""Lists over all agents, as handles know them."""
+
+from __future__ import annotations
+
+from ...log.lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation
+from ...rows import ApprovalRecord, ApprovalStatus, ConversationStatus, ConversationSummary, Participant
+
+__all__ = ["ApprovalQuery", "ApprovalRecord", "ApprovalStatus", "ConversationQuery", "ConversationStatus"]
+__all__ += ["ConversationSummary", "ListedApproval", "ListedConversation", "Participant"]

@@ -1,0 +1,58 @@
+"""What happens because time has passed: calls that nobody approved are denied, outdated conversations are deleted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from ..core.commands import AnswerToolCall, DestroyAgent
+from ..core.waiting_approvals import EXPIRED
+from ..core.wanted import Wanted
+from ..errors import Rejected
+from ..ids import CallId
+from ..messages.tool_calls import ApprovalAnswer
+from .actor import Actor
+from .mailbox import Envelope
+from .random_ids import random_request_id
+
+__all__ = ["OUTDATED", "Deadlines"]
+
+log = logging.getLogger("everyword.runtime")
+
+OUTDATED: Final = DestroyAgent(only_outdated=True)
+
+EXPIRED_TEXT: Final = "The approval was not given in time."
+
+
+class Deadlines:
+    """The deadlines of one loaded agent."""
+
+    def __init__(self, actor: Actor, destroy: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._actor, self._destroy = actor, destroy
+        self._denied: frozenset[CallId] = frozenset()
+        """Calls whose denial is in the mailbox."""
+        self._is_destroying = False
+
+    def keep(self, work: Wanted, spawn: Callable[[Coroutine[Any, Any, None], str], object]) -> None:
+        """Do what is due, once."""
+        if work.expired or self._denied:
+            self._deny([call for call in work.expired if call not in self._denied])
+            self._denied = frozenset(work.expired)
+        if work.is_outdated and not self._is_destroying:
+            self._is_destroying = True
+            spawn(self._delete(), f"deletion of {self._actor.agent}, which was kept long enough")
+
+    async def _delete(self) -> None:
+        try:
+            await self._destroy()
+            log.info("%r was deleted: nothing has happened in it for as long as it was to be kept", self._actor.agent)
+        except Rejected:
+            log.info("%r is kept: it was used again", self._actor.agent)
+        finally:
+            self._is_destroying = False
+
+    def _deny(self, calls: Sequence[CallId]) -> None:
+        for call in calls:
+            answer = ApprovalAnswer(approved=False, reason=EXPIRED_TEXT)
+            self._actor.force(Envelope(AnswerToolCall(call, answer, random_request_id(), by=EXPIRED)))

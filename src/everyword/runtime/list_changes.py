@@ -1,0 +1,122 @@
+"""Tells watchers of lists which conversations changed: at once for this process, within a second for other nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ..errors import LogError
+from ..ids import AgentId, Millis, root_id
+from ..log.base import Batch, LogStore
+from ..log.receipt import Receipt
+from ..rows import CONVERSATION, SETTLED, WAITING, KeptRow
+from .clock import Clock
+from .commit_loop import OnAppend
+
+__all__ = ["ListChanges", "ListWatcher"]
+
+log = logging.getLogger("everyword.runtime")
+
+SHOWN: Final = frozenset({CONVERSATION, SETTLED, WAITING})
+
+POLL_EVERY: Final = 1000
+"""Milliseconds between two looks at what other nodes changed."""
+
+OVERLAP: Final = 15_000
+"""Milliseconds that each look goes back: a commit may become visible later than one that began after it."""
+
+MOST_PENDING: Final = 10_000
+"""Changes that a slow watcher may have before it is told only that everything may have changed."""
+
+
+class ListWatcher:
+    """What one watcher has not looked at yet: the root agents whose rows changed."""
+
+    def __init__(self) -> None:
+        self._pending: dict[AgentId, None] = {}
+        self._changed = asyncio.Event()
+        self._has_missed = False
+
+    def note(self, agent: AgentId) -> None:
+        """Add a root agent whose rows changed."""
+        if len(self._pending) >= MOST_PENDING:
+            self._pending.clear()
+            self._has_missed = True
+        self._pending[agent] = None
+        self._changed.set()
+
+    async def next(self) -> list[AgentId] | None:
+        """Wait for changes; return the agents, or None if there were too many: everything may have changed."""
+        await self._changed.wait()
+        self._changed.clear()
+        found, self._pending = list(self._pending), {}
+        has_missed, self._has_missed = self._has_missed, False
+        return None if has_missed else found
+
+
+class ListChanges:
+    """The changes of one process's store, for any number of watchers."""
+
+    def __init__(self, store: LogStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._watchers: set[ListWatcher] = set()
+        self._poll: asyncio.Task[None] | None = None
+
+    def after(self, on_append: OnAppend | None) -> OnAppend:
+        """Return a function that is told of each batch: it calls `on_append`, then notes the changes."""
+
+        def appended(batch: Batch, receipt: Receipt) -> None:
+            if on_append is not None:
+                on_append(batch, receipt)
+            if self._watchers and any(isinstance(row, KeptRow) and row.kind in SHOWN for row in batch.rows):
+                self._note_when_committed(root_id(batch.agent), receipt)
+
+        return appended
+
+    def _note_when_committed(self, agent: AgentId, receipt: Receipt) -> None:
+        def committed(receipt: Receipt) -> None:
+            if receipt.error is None:
+                self.note(agent)
+
+        receipt.then(committed)
+
+    def note(self, agent: AgentId) -> None:
+        """Tell every watcher that the rows of a root agent, or of an agent below it, changed."""
+        for watcher in self._watchers:
+            watcher.note(agent)
+
+    @contextmanager
+    def watching(self) -> Iterator[ListWatcher]:
+        """Watch while the block runs. Changes that were committed before are not told."""
+        watcher = ListWatcher()
+        self._watchers.add(watcher)
+        if self._poll is None and self._store.nodes is not None:
+            self._poll = asyncio.create_task(self._look_at_other_nodes(), name="changes of lists by other nodes")
+        try:
+            yield watcher
+        finally:
+            self._watchers.discard(watcher)
+            if not self._watchers and self._poll is not None:
+                self._poll.cancel()
+                self._poll = None
+
+    async def _look_at_other_nodes(self) -> None:
+        lists = self._store.lists
+        assert lists is not None, "a store that nodes share has lists"
+        known: dict[AgentId, Millis] = {}
+        since: Millis | None = None
+        while True:
+            try:
+                now, found = await lists.changed_since(Millis((since or 2**62) - OVERLAP))
+                if since is not None:
+                    for agent, at in found:
+                        if known.get(agent) != at:
+                            self.note(agent)
+                    known = dict(found)
+                since = now
+            except LogError as exc:
+                log.warning("unable to see what other nodes changed in lists; trying again: %s", exc)
+            await self._clock.sleep_until(Millis(self._clock.now() + POLL_EVERY))

@@ -1,0 +1,44 @@
+"""Reads and watches the lists of the running app's store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from ..errors import UsageError
+from ..ids import AgentId
+from ..log.lists import AgentLists, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation
+from .directory import Directory
+from .list_changes import ListWatcher
+
+__all__ = ["Listings"]
+
+
+class Listings:
+    """The lists of an app, for its handles."""
+
+    def __init__(self, running: Callable[[], Directory]) -> None:
+        self._running = running
+
+    async def conversations(self, query: ConversationQuery) -> list[ListedConversation]:
+        """Return a page of conversations."""
+        return await self._lists.conversations(query)
+
+    async def find_conversation(self, agent: AgentId) -> ListedConversation | None:
+        """Return the conversation of an agent, by its id of today or one that its class had before."""
+        return await self._lists.find_conversation(await self._running().stored_ids.find(agent))
+
+    async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
+        """Return a page of calls that wait for an approval, or were settled."""
+        return await self._lists.approvals(query)
+
+    def watching(self) -> AbstractContextManager[ListWatcher]:
+        """Watch for changes while the block runs."""
+        return self._running().list_changes.watching()
+
+    @property
+    def _lists(self) -> AgentLists:
+        lists = self._running().store.lists
+        if lists is None:
+            raise UsageError("unable to list conversations; this store keeps no lists. Give it a `lists`.")
+        return lists

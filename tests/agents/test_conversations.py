@@ -1,0 +1,288 @@
+"""`app.conversations` and `app.approvals`: what they list, change, watch and answer, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import pytest
+
+from everyword import AIChatAgent, ConversationOptions, Everyword, Principal, tool
+from everyword.errors import AlreadyAnswered, BadInput, ConversationNotFound
+from everyword.testing import ManualClock
+from tests.log.stores import STORES, Stores, stores_of
+
+PATIENCE = 20.0
+ANN, BOB = Principal("ann", name="Ann"), Principal("bob", claims={"roles": ["boss"]})
+
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
+        asked = self.messages[-1].text
+        if asked == "fail":
+            raise RuntimeError("secret")
+        yield f"You said: {asked}"
+
+
+class Cashier(AIChatAgent):
+    paid: ClassVar[list[int]] = []
+
+    @tool(
+        needs_approval=True,
+        approvers=["boss"],
+        approval_summary=lambda amount: f"Pay {amount} euros",
+        approval_risk="high",
+        approval_timeout=timedelta(hours=1),
+    )
+    async def pay(self, amount: int) -> str:
+        self.paid.append(amount)
+        return f"paid {amount}"
+
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[Any]:
+        async for step in turn.steps():
+            if step.number == 1 and not turn.continuation:
+                call = {"type": "tool-input-available", "toolCallId": "k1", "toolName": "pay", "input": {"amount": 5}}
+                async for chunk in step.run([call]):
+                    yield chunk
+            else:
+                async for chunk in step.run(["done"]):
+                    yield chunk
+
+
+@pytest.fixture(params=STORES)
+def stores(request: pytest.FixtureRequest) -> Stores:
+    return stores_of(request.param, request)
+
+
+@asynccontextmanager
+async def serving(stores: Stores, **options: Any) -> AsyncIterator[Everyword]:
+    app = Everyword([Chat, Cashier], store=stores.make(), **options)
+    async with asyncio.timeout(PATIENCE), app:
+        yield app
+
+
+async def ask(app: Everyword, name: str, text: str, who: Principal = ANN, cls: Any = Chat) -> Any:
+    return await app.get(cls, name).for_principal(who).save_messages(text)
+
+
+async def titles(app: Everyword, **query: Any) -> list[str]:
+    return [each.title for each in (await app.conversations.list(**query)).conversations]
+
+
+async def test_a_conversation_is_listed_with_what_a_sidebar_shows(stores: Stores) -> None:
+    async with serving(stores) as app:
+        await ask(app, "one", "  what is\n tea? ")
+        await ask(app, "one", "and coffee?", BOB)
+        (found,) = (await app.conversations.list(principal=ANN)).conversations
+        assert (found.kind, found.name, found.title) == ("chat", "one", "what is tea?")
+        assert (found.preview, found.status, found.owner) == ("You said: and coffee?", "idle", "ann")
+        assert [each.id for each in found.participants] == ["ann", "bob"]
+        assert (found.messages, found.unread) == (4, 3)
+        assert found.created_at <= found.updated_at
+        assert await titles(app, principal=BOB) == []
+        got = await app.conversations.get(Chat, "one", principal=BOB)
+        assert got is not None and got.unread == 1
+        assert await app.conversations.get("chat", "two") is None
+
+
+async def test_a_failed_turn_shows_until_the_next_one(stores: Stores) -> None:
+    async with serving(stores) as app:
+        await ask(app, "one", "fail")
+        assert await titles(app, status="failed") == ["fail"]
+        await ask(app, "one", "better")
+        assert await titles(app, status="failed") == []
+        assert await titles(app, status="idle") == ["fail"]
+
+
+async def test_changes_are_kept_over_a_restart(stores: Stores) -> None:
+    async with serving(stores) as app:
+        for name in ("one", "two"):
+            await ask(app, name, f"question {name}")
+        await app.conversations.rename(Chat, "one", " My  title ")
+        await app.conversations.archive(Chat, "two")
+        await app.conversations.set_metadata(Chat, "one", {"pinned": True})
+        await app.conversations.mark_read(Chat, "one", ANN)
+    async with serving(stores) as app:
+        assert await titles(app, principal=ANN) == ["My title"]
+        assert await titles(app, principal=ANN, archived=True) == ["question two"]
+        assert sorted(await titles(app, principal=ANN, archived=None)) == ["My title", "question two"]
+        found = await app.conversations.get(Chat, "one", principal=ANN)
+        assert found is not None and (found.metadata, found.unread) == ({"pinned": True}, 0)
+        await app.conversations.rename(Chat, "one", None)
+        await app.conversations.archive(Chat, "two", archived=False)
+        assert sorted(await titles(app, principal=ANN)) == ["question one", "question two"]
+        await app.conversations.set_owner(Chat, "two", BOB)
+        assert await titles(app, principal=BOB) == ["question two"]
+
+
+async def test_a_deleted_conversation_is_gone_and_its_name_is_free(stores: Stores) -> None:
+    async with serving(stores) as app:
+        await ask(app, "one", "first")
+        await app.conversations.delete(Chat, "one")
+        assert await titles(app) == []
+        with pytest.raises(ConversationNotFound, match="unable to find"):
+            await app.conversations.rename(Chat, "one", "x")
+        assert not await app.exists(Chat, "one")
+        await ask(app, "one", "second", BOB)
+        assert await titles(app, principal=BOB) == ["second"]
+
+
+async def test_bad_input_is_refused(stores: Stores) -> None:
+    async with serving(stores) as app:
+        await ask(app, "one", "first")
+        for title in ("", "  ", "x" * 201):
+            with pytest.raises(BadInput, match="title"):
+                await app.conversations.rename(Chat, "one", title)
+        with pytest.raises(BadInput, match="cursor"):
+            await app.conversations.list(cursor="nonsense")
+        with pytest.raises(BadInput, match="limit"):
+            await app.conversations.list(limit=0)
+        with pytest.raises(BadInput, match="4096"):
+            await app.conversations.set_metadata(Chat, "one", {"x": "y" * 5000})
+        with pytest.raises(BadInput, match="not the id"):
+            await app.approvals.answer("%%%", True)
+
+
+async def test_pages_go_on_where_the_page_before_ended(stores: Stores) -> None:
+    async with serving(stores) as app:
+        for number in range(5):
+            await ask(app, str(number), f"q{number}")
+        found, cursor = list[str](), None
+        while True:
+            page = await app.conversations.list(principal=ANN, limit=2, cursor=cursor)
+            found += [each.title for each in page.conversations]
+            if (cursor := page.cursor) is None:
+                break
+        assert sorted(found) == ["q0", "q1", "q2", "q3", "q4"]
+
+
+async def test_a_watcher_sees_each_change(stores: Stores) -> None:
+    async with serving(stores) as app, aclosing(app.conversations.watch(principal=ANN)) as changes:
+        first = await anext(changes)
+        assert first.type == "list" and first.page is not None and first.page.conversations == []
+        await ask(app, "one", "hello")
+        while (change := await anext(changes)).conversation is None or change.conversation.status != "idle":
+            assert change.type == "changed"
+        await ask(app, "other", "of bob", BOB)
+        await app.conversations.rename(Chat, "one", "New")
+        change = await anext(changes)
+        assert change.conversation is not None and change.conversation.title == "New"
+        await app.conversations.set_owner(Chat, "one", BOB)
+        change = await anext(changes)
+        assert (change.type, change.name) == ("removed", "one")
+        await ask(app, "two", "hello")
+        await app.conversations.delete(Chat, "two")
+        while (change := await anext(changes)).type != "removed":
+            assert change.conversation is not None and change.conversation.name == "two"
+        assert change.name == "two"
+
+
+async def test_an_approval_waits_in_the_inbox_and_is_answered_from_there(stores: Stores) -> None:
+    Cashier.paid = []
+    async with serving(stores) as app:
+        await ask(app, "till", "pay please", cls=Cashier)
+        (waits,) = (await app.approvals.list(principal=ANN)).approvals
+        assert (waits.kind, waits.name, waits.owner, waits.tool, waits.input) == (
+            *("cashier", "till", "ann", "pay"),
+            {"amount": 5},
+        )
+        assert (waits.summary, waits.risk, waits.approvers) == ("Pay 5 euros", "high", ("boss",))
+        assert waits.asked_by is not None and waits.asked_by.id == "ann"
+        assert waits.expires_at is not None and round(waits.expires_at - waits.asked_at) == 3600
+        assert await titles(app, status="waiting") == ["pay please"]
+    async with serving(stores) as app:
+        answers = await asyncio.gather(
+            *(app.approvals.answer(waits.id, yes, by=BOB, reason="ok") for yes in (True, False, True)),
+            return_exceptions=True,
+        )
+        assert sorted(type(each).__name__ for each in answers) == ["AlreadyAnswered", "AlreadyAnswered", "NoneType"]
+        await app.get(Cashier, "till").wait_until_stable()
+        assert len(Cashier.paid) <= 1
+        assert (await app.approvals.list()).approvals == []
+        (record,) = (await app.approvals.list(settled=True)).approvals
+        assert record.status == ("approved" if Cashier.paid else "denied")
+        assert record.settled_by is not None and (record.settled_by.id, record.reason) == ("bob", "ok")
+        assert (record.tool, record.input, record.summary) == ("pay", {"amount": 5}, "Pay 5 euros")
+        with pytest.raises(AlreadyAnswered, match="unable to answer"):
+            await app.approvals.answer(waits.id, True)
+
+
+@pytest.mark.parametrize("stores", ["memory", "sqlite"], indirect=True)  # the clock of PostgreSQL is its own
+async def test_an_approval_expires_though_no_process_was_running(stores: Stores) -> None:
+    Cashier.paid = []
+    clock = ManualClock()
+    app = Everyword([Cashier], store=stores.make())
+    app.clock = clock
+    async with asyncio.timeout(PATIENCE), app:
+        await ask(app, "till", "pay please", cls=Cashier)
+        assert len((await app.approvals.list()).approvals) == 1
+    clock.advance(3601)
+    app = Everyword([Cashier], store=stores.make())
+    app.clock = clock
+    async with asyncio.timeout(PATIENCE), app:
+        async with aclosing(app.approvals.watch()) as pages:
+            while (await anext(pages)).approvals:
+                pass
+        (record,) = (await app.approvals.list(settled=True)).approvals
+        assert (record.status, record.settled_by) == ("expired", None)
+        assert Cashier.paid == []
+        assert await titles(app, status="waiting") == []
+
+
+@pytest.mark.parametrize("stores", ["memory", "sqlite"], indirect=True)
+async def test_a_conversation_is_deleted_when_it_was_kept_long_enough(stores: Stores) -> None:
+    clock = ManualClock()
+    app = Everyword([Chat], store=stores.make())
+    app.clock = clock
+    async with asyncio.timeout(PATIENCE), app:
+        await ask(app, "one", "hello")
+        await ask(app, "two", "hello")
+        await app.conversations.set_retention(Chat, "one", timedelta(days=1))
+    clock.advance(24 * 3600 + 1)
+    app = Everyword([Chat], store=stores.make())
+    app.clock = clock
+    async with asyncio.timeout(PATIENCE), app:
+        async with aclosing(app.conversations.watch()) as changes:
+            change = await anext(changes)
+            while change.type == "list" and change.page is not None and len(change.page.conversations) > 1:
+                change = await anext(changes)
+        assert [each.name for each in (await app.conversations.list()).conversations] == ["two"]
+
+
+async def test_an_app_names_the_owners(stores: Stores) -> None:
+    def owner(principal: Principal, kind: str, name: str) -> str:
+        return f"team of {principal.id}, {kind}, {name}"
+
+    async with serving(stores, conversations=ConversationOptions(owner=owner)) as app:
+        await ask(app, "one", "hello")
+        assert await titles(app, principal="team of ann, chat, one") == ["hello"]
+        assert await titles(app, principal=ANN) == []
+        await app.conversations.set_owner(Chat, "one", ANN)
+        await ask(app, "one", "more", BOB)
+        assert await titles(app, principal=ANN) == ["hello"]
+
+
+async def test_a_model_gives_a_title_once_and_a_persons_title_wins(stores: Stores) -> None:
+    asked: list[int] = []
+
+    async def title(messages: Any) -> str:
+        asked.append(len(messages))
+        if len(asked) == 1:
+            raise RuntimeError("the model is busy")
+        return "  About\n tea "
+
+    async with serving(stores, conversations=ConversationOptions(title=title)) as app:
+        async with aclosing(app.conversations.watch()) as changes:
+            await anext(changes)
+            await ask(app, "one", "hello")
+            while (change := await anext(changes)).conversation is None or not change.conversation.has_own_title:
+                assert change.conversation is not None and change.conversation.title == "hello"
+        assert await titles(app) == ["About tea"]
+        await ask(app, "one", "more")
+        assert asked == [2, 2]
+        await app.conversations.rename(Chat, "one", "Mine")
+        await app.get(Chat, "one")._do("change_conversation", None, {"changes": {"title": "X", "titled_by": "model"}})
+        assert await titles(app) == ["Mine"]
