@@ -474,6 +474,7 @@ class Directory:
         if not self._is_open or self.is_closed or self._is_closing:
             return
         self._is_closing = True
+        self.list_changes.close()
         self.begin_drain()
         if self.ownership is not None:
             _ = self.spawn(self.ownership.begin_drain(), "note that this node is stopping")

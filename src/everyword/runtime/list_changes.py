@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ..errors import LogError
+from ..errors import AgentStopped, LogError
 from ..ids import AgentId, Millis, root_id
 from ..log.base import Batch, LogStore
 from ..log.receipt import Receipt
@@ -39,6 +39,12 @@ class ListWatcher:
         self._pending: dict[AgentId, None] = {}
         self._changed = asyncio.Event()
         self._has_missed = False
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Let the watcher know that no more changes are told here."""
+        self._is_closed = True
+        self._changed.set()
 
     def note(self, agent: AgentId) -> None:
         """Add a root agent whose rows changed."""
@@ -49,8 +55,14 @@ class ListWatcher:
         self._changed.set()
 
     async def next(self) -> list[AgentId] | None:
-        """Wait for changes; return the agents, or None if there were too many: everything may have changed."""
+        """Wait for changes; return the agents, or None if there were too many: everything may have changed.
+
+        Raises:
+            AgentStopped: the process shuts down.
+        """
         await self._changed.wait()
+        if self._is_closed:
+            raise AgentStopped("unable to watch the list any longer; the server is stopping. Come back in a moment.")
         self._changed.clear()
         found, self._pending = list(self._pending), {}
         has_missed, self._has_missed = self._has_missed, False
@@ -64,6 +76,7 @@ class ListChanges:
         self._store, self._clock = store, clock
         self._watchers: set[ListWatcher] = set()
         self._poll: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def after(self, on_append: OnAppend | None) -> OnAppend:
         """Return a function that is told of each batch: it calls `on_append`, then notes the changes."""
@@ -88,11 +101,19 @@ class ListChanges:
         for watcher in self._watchers:
             watcher.note(agent)
 
+    def close(self) -> None:
+        """Tell every watcher that the process shuts down."""
+        self._is_closed = True
+        for watcher in self._watchers:
+            watcher.close()
+
     @contextmanager
     def watching(self) -> Iterator[ListWatcher]:
         """Watch while the block runs. Changes that were committed before are not told."""
         watcher = ListWatcher()
         self._watchers.add(watcher)
+        if self._is_closed:
+            watcher.close()
         if self._poll is None and self._store.nodes is not None:
             self._poll = asyncio.create_task(self._look_at_other_nodes(), name="changes of lists by other nodes")
         try:

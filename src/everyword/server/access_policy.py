@@ -117,7 +117,7 @@ class AccessPolicy:
     def preflight_headers(connection: HTTPConnection) -> dict[str, str]:
         """Return the headers of the response to a preflight request of a page of `origins`."""
         return {
-            "access-control-allow-methods": "GET, POST, HEAD, OPTIONS",
+            "access-control-allow-methods": "GET, POST, PATCH, DELETE, HEAD, OPTIONS",
             "access-control-allow-headers": connection.headers.get("access-control-request-headers", "*"),
             "access-control-max-age": "86400",
         }

@@ -41,6 +41,7 @@ from .health import ServerPages
 from .http import Caller, answer_http
 from .lifecycle import Lifecycle
 from .limits import Limits
+from .list_resources import ListResources
 from .node_settings import NodeSettings
 from .permissions import Authenticate, Authorize, Permissions, Reject
 from .rate_limited_receive import RateLimitedBody, RateLimitedFrames
@@ -132,6 +133,7 @@ class Everyword(AppHandle):
         self._calls_elsewhere: RemoteCalls | None = None
         self._conversation_options = conversations if conversations is not None else ConversationOptions()
         self._own_jobs = OwnJobs(self._conversation_options)
+        self._lists = ListResources(self)
         self._setup = SetupCheck()
         self._lifecycle = Lifecycle(self._open, self._close)
 
@@ -337,7 +339,8 @@ class Everyword(AppHandle):
                 raise UsageError(f"unable to serve a {kind!r} connection; it is neither HTTP nor a WebSocket")
 
     async def _respond(self, request: Request, body: RateLimitedBody) -> ASGIApp:
-        about = await self._pages.answer(request, self.access_policy, self.service)
+        about: ASGIApp | None = await self._pages.answer(request, self.access_policy, self.service)
+        about = about if about is not None else await self._lists.answer(request, body)
         if about is not None:
             return about
         is_preflight = request.method == "OPTIONS" and "origin" in request.headers

@@ -34,9 +34,10 @@ from ..wire.parse import (
     SetState,
     SyncMessages,
 )
+from .asked_approvals import refuse_answer
 from .client_list_checks import is_new, is_stale, is_stored
 from .connection_hooks import ConnectionHooks
-from .permissions import Action
+from .permissions import Action, Reject
 from .socket_context import SocketContext
 from .transcript_arrival import TranscriptArrival
 
@@ -48,9 +49,8 @@ ACTIONS: Final[Mapping[type[ClientFrame], Action]] = {
     CancelTurn: "stop",
     ClearChat: "clear",
     SyncMessages: "edit",
-    AnswerCall: "answer",
 }
-"""What the frames do that have no answer of their own."""
+"""What the frames do that have no answer of their own, besides answers to calls."""
 
 
 class ClientCommands:
@@ -85,12 +85,17 @@ class ClientCommands:
             case SetState() | CallMethod() | Other():
                 await self._meet(frame)
             case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
-                if await self._permit.refuse(ACTIONS[type(frame)]) is None:
+                if await self._refuse(frame) is None:
                     await self._command(frame)
                 elif not isinstance(frame, CancelTurn):
                     self._show()  # the client has changed its own list already
             case _:
                 assert_never(frame)
+
+    async def _refuse(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> Reject | None:
+        if isinstance(frame, AnswerCall):
+            return await refuse_answer(self._permit, self._loaded, frame.call, frame.answer)
+        return await self._permit.refuse(ACTIONS[type(frame)])
 
     async def _meet(self, frame: SetState | CallMethod | Other) -> None:
         """Hand over what is for the agent's own code."""

@@ -42,6 +42,7 @@ from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire.sse import UI_STREAM_HEADERS
 from .access_policy import NOTHING_TO_WATCH, can_be_watched
+from .asked_approvals import refuse_answer
 from .connection_hooks import agent_of
 from .event_streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
 from .permissions import Action, Permit, Reject, describe_verdict
@@ -337,7 +338,7 @@ async def _standing(
         principal=caller.principal.identity,
         client_tools=question.client_tools,
     )
-    has_answers = await take_answers(loaded, messages, answering, lambda: caller.refuse("answer"))
+    has_answers = await take_answers(loaded, messages, answering, partial(refuse_answer, caller.permit, loaded))
     if subject is None or isinstance(has_answers, Reject):
         return has_answers if isinstance(has_answers, Reject) else None
     is_last = subject is messages[-1]

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, cast
 
 from starlette.requests import HTTPConnection
 
+from ..agents.handles.approvals import Approval, may_approve
 from ..errors import UsageError
 from ..principals import LOCAL, Principal
 from ..runtime.clock import Clock, SystemClock
@@ -26,17 +27,33 @@ __all__ += ["Reject", "describe_verdict"]
 
 log = logging.getLogger("everyword.server")
 
-Action = Literal["connect", "read", "ask", "stop", "answer", "edit", "clear", "state", "call", "send", "request"]
+Action = Literal[
+    "connect",
+    "read",
+    "ask",
+    "stop",
+    "answer",
+    "edit",
+    "clear",
+    "state",
+    "call",
+    "send",
+    "request",
+    "list",
+    "manage",
+    "delete",
+]
 """The actions of clients. Later versions may add some: let `authorize` refuse an action that it does not know.
 
 `connect`: open a socket, which reads the conversation and the state. `read`: read the messages, a stream or the log
 over HTTP. `ask`: ask a question, edit one, or ask for another answer. `stop`: stop a turn. `answer`: send a tool's
 result, or approve a call. `edit`: store messages (`setMessages`). `clear`: clear the conversation. `state`: set the
 state. `call`: call a callable method. `send`: send a frame for `on_message`. `request`: send an HTTP request for
-`on_request`.
+`on_request`. `list`: see the conversation, and the approvals that it waits for, in lists. `manage`: rename, archive or
+describe the conversation. `delete`: delete it.
 """
 
-CHANGES: Final = frozenset({"ask", "stop", "answer", "edit", "clear", "state"})
+CHANGES: Final = frozenset({"ask", "stop", "answer", "edit", "clear", "state", "manage", "delete"})
 """Actions that a read-only client may never do. `call`, `send` and `request` are allowed where the agent says so."""
 
 
@@ -71,7 +88,10 @@ class Reject:
 
 Known = Principal | Reject | None
 Authenticate = Callable[[HTTPConnection], Awaitable[Known] | Known]
-AuthorizeAction = Callable[[Principal, Action, str, str], Awaitable[bool | Reject] | bool | Reject]
+Verdict = Awaitable[bool | Reject] | bool | Reject
+AuthorizeAction = (
+    Callable[[Principal, Action, str, str], Verdict] | Callable[[Principal, Action, str, str, Approval | None], Verdict]
+)
 AuthorizeConnecting = Callable[[Connecting], Awaitable[Known] | Known]
 Authorize = AuthorizeAction | AuthorizeConnecting
 
@@ -87,16 +107,25 @@ class Permit:
     """Called for each action. None: every action is allowed, except changes by a read-only principal."""
     clock: Clock = field(default_factory=SystemClock)
 
-    async def refuse(self, action: Action) -> Reject | None:
-        """Return why the client may not do this now; None if it may."""
+    takes_approval: bool = False
+    """Whether `authorize` has a fifth parameter: it gets the approval that is answered, and decides alone."""
+
+    async def refuse(self, action: Action, approval: Approval | None = None) -> Reject | None:
+        """Return why the client may not do this now; None if it may. `approval` is the one that is answered."""
         if self.is_expired:
             return Reject(EXPIRED, 401)
         if self.principal.read_only and action in CHANGES:
             return Reject(f"unable to {action}; you may only watch this agent")
+        if approval is not None and not self.takes_approval and not may_approve(self.principal, approval.approvers):
+            return Reject(f"unable to answer; only {', '.join(approval.approvers)} may approve this call")
         if self.authorize is None:
             return None
+        given: object
         try:
-            given: object = self.authorize(self.principal, action, self.kind, self.name)
+            if self.takes_approval:
+                given = cast(Any, self.authorize)(self.principal, action, self.kind, self.name, approval)
+            else:
+                given = cast(Any, self.authorize)(self.principal, action, self.kind, self.name)
             verdict = await given if inspect.isawaitable(given) else given
         except Exception:
             log.exception("`authorize` failed for %s of %s %s; it was refused", action, self.kind, _short(self.name))
@@ -149,7 +178,8 @@ class Permissions:
         """Return the permit of a client for one agent. `principal` is the result of `authenticate`."""
         if principal is not None:
             by_action = cast(AuthorizeAction, self._authorize) if self._authenticate is not None else None
-            return Permit(principal, kind, connecting.name, by_action, self.clock)
+            takes_approval = by_action is not None and _takes(by_action, 5)
+            return Permit(principal, kind, connecting.name, by_action, self.clock, takes_approval)
         about = f"{connecting.agent.__name__} {_short(connecting.name)}"
         verdict = await _ask("authorize", cast(Any, self._authorize), connecting, about)
         found = self._checked(verdict, "authorize", about)
@@ -193,10 +223,10 @@ def _check(authenticate: object, authorize: object) -> None:
             "unable to use `authorize(principal, action, kind, name)` alone; give `authenticate(request)` too, which "
             "says who a client is"
         )
-    if authenticate is not None and not _takes(authorize, 4):
+    if authenticate is not None and not _takes(authorize, 4) and not _takes(authorize, 5):
         raise UsageError(
             "unable to use this `authorize` beside `authenticate`; define it as "
-            "`authorize(principal, action, kind, name)`"
+            "`authorize(principal, action, kind, name)`, with or without a fifth parameter `approval`"
         )
 
 

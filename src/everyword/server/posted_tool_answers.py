@@ -95,19 +95,23 @@ class Answering:
 
 
 async def take_answers(
-    loaded: LoadedAgent, messages: Sequence[JsonObject], who: Answering, refuse: Callable[[], Awaitable[Reject | None]]
+    loaded: LoadedAgent,
+    messages: Sequence[JsonObject],
+    who: Answering,
+    refuse: Callable[[CallId, CallAnswer], Awaitable[Reject | None]],
 ) -> bool | Reject:
     """Settle the calls that are open here and answered in the list; return whether there were any.
 
-    If there are, `refuse` is asked first whether the client may.
+    `refuse` is asked first, for each of them, whether the client may.
     """
     given = list(_given(messages))
     if not given:
         return False
     taken: list[Event] = []
     still_open = await loaded.actor.inspect(lambda state: _still_open(state, messages, given))
-    if still_open and (refused := await refuse()) is not None:
-        return refused
+    for call, answer in still_open:
+        if (refused := await refuse(call, answer)) is not None:
+            return refused
     for call, answer in still_open:
         command = AnswerToolCall(
             call,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..agent import Agent
     from .app_handle import AppHandle
 
-__all__ = ["Approval", "ApprovalPage", "Approvals", "may_approve"]
+__all__ = ["Approval", "ApprovalPage", "Approvals", "approval_of", "may_approve"]
 
 MOST: Final = 200
 LONGEST_REASON: Final = 1000
@@ -162,29 +162,34 @@ class Approvals:
         return agent_id(agent_kind(self._app._class(kind)), name)
 
     def _shown(self, each: ListedApproval) -> Approval:
-        record = each.record
         kind, name = split_agent_id(root_id(each.agent))
         cls = self._app.class_of_kind(kind)
-        return Approval(
-            id=write_cursor(each.agent, record.call),
-            kind=agent_kind(cls) if cls is not None else kind,
-            name=name,
-            owner=each.owner,
-            tool=record.tool,
-            input=msgspec.json.decode(bytes(record.input)),
-            status=record.status,
-            asked_at=record.asked_at / 1000,
-            asked_by=record.asked_by,
-            summary=record.summary,
-            risk=record.risk,
-            approvers=tuple(record.approvers),
-            expires_at=_seconds(record.expires_at),
-            settled_at=_seconds(record.settled_at),
-            settled_by=record.settled_by,
-            reason=record.reason,
-            agent=each.agent,
-            message_id=record.message_id,
-        )
+        return approval_of(each, agent_kind(cls) if cls is not None else kind, name)
+
+
+def approval_of(each: ListedApproval, kind: str, name: str) -> Approval:
+    """Return a call of the conversation with this kind and name, as apps see it."""
+    record = each.record
+    return Approval(
+        id=write_cursor(each.agent, record.call),
+        kind=kind,
+        name=name,
+        owner=each.owner,
+        tool=record.tool,
+        input=msgspec.json.decode(bytes(record.input)),
+        status=record.status,
+        asked_at=record.asked_at / 1000,
+        asked_by=record.asked_by,
+        summary=record.summary,
+        risk=record.risk,
+        approvers=tuple(record.approvers),
+        expires_at=_seconds(record.expires_at),
+        settled_at=_seconds(record.settled_at),
+        settled_by=record.settled_by,
+        reason=record.reason,
+        agent=each.agent,
+        message_id=record.message_id,
+    )
 
 
 def _seconds(at: Millis | None) -> float | None:

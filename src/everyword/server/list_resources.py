@@ -1,0 +1,488 @@
+"""The HTTP resources of lists: `/conversations` and `/approvals`, as JSON or live as server-sent events.
+
+Every conversation that a client is shown or changes passes `authorize`, one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import ExitStack, aclosing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
+from urllib.parse import unquote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from ..agents import Approval, ApprovalPage, Conversation, ConversationPage, agent_kind
+from ..errors import (
+    AgentStopped,
+    AlreadyAnswered,
+    BadInput,
+    ConversationNotFound,
+    LogError,
+    Rejected,
+    TooManyQueued,
+    public_text,
+)
+from ..ids import AgentId
+from ..principals import Principal, acting_as
+from ..runtime.api.lists import ConversationStatus
+from ..wire.sse import KEEP_ALIVE, UI_STREAM_HEADERS, encode_sse
+from .approval_page import approval_page
+from .list_json import approval_json, approvals_json, change_json, conversation_json, conversations_json
+from .permissions import Action, Connecting, Permit, Reject
+from .rate_limited_receive import RateLimitedBody
+from .refusals import BUSY, refusal_response
+from .request_bodies import TooLarge, read_json, read_number
+from .service import Service
+from .streamed_response import StreamedResponse
+
+if TYPE_CHECKING:
+    from .app import Everyword
+
+__all__ = ["APPROVALS", "CONVERSATIONS", "ListResources"]
+
+log = logging.getLogger("everyword.server")
+
+CONVERSATIONS: Final = "/conversations"
+APPROVALS: Final = "/approvals"
+
+IDLE: Final = 15.0
+"""Seconds without a change after which a comment is sent, so that a proxy does not close the stream as idle."""
+
+MOST_LOOKED_AT: Final = 1000
+"""Conversations that one request looks at to fill a page, if `authorize` hides most of them."""
+
+MOST_BYTES: Final = 64 * 1024
+"""Bytes of a body."""
+
+STREAM_HEADERS: Final = {name: value for name, value in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")}
+
+
+class _Caller(NamedTuple):
+    """One admitted request for lists."""
+
+    request: Request
+    principal: Principal
+    service: Service
+    place: list[str]
+    """The parts of the path below the resource."""
+
+    @property
+    def wants_events(self) -> bool:
+        return "text/event-stream" in self.request.headers.get("accept", "")
+
+    @property
+    def owner(self) -> Principal | None:
+        """The principal whose conversations are listed; None for those of everybody, with `scope=all`."""
+        scope = self.request.query_params.get("scope", "mine")
+        if scope not in ("mine", "all"):
+            raise BadInput('unable to list; "scope" is "mine" or "all"')
+        return self.principal if scope == "mine" else None
+
+    @property
+    def conversation(self) -> tuple[str, str]:
+        """Kind and name of the conversation in the path."""
+        return self.place[0], self.place[1]
+
+
+Answer = Callable[[_Caller], Awaitable[ASGIApp]]
+
+
+class ListResources:
+    """Answers requests for lists, for one app."""
+
+    def __init__(self, app: Everyword) -> None:
+        self._app = app
+        # By resource and number of parts below it; each method with the action that `authorize` is asked about first.
+        self._answers: Mapping[tuple[str, int], Mapping[str, tuple[Action | None, Answer]]] = {
+            (CONVERSATIONS, 0): {"GET": (None, self.list_conversations)},
+            (CONVERSATIONS, 2): {
+                "GET": ("list", self.get_conversation),
+                "PATCH": ("manage", self.change_conversation),
+                "DELETE": ("delete", self.delete_conversation),
+            },
+            (CONVERSATIONS, 3): {"POST": ("list", self.mark_read)},
+            (APPROVALS, 0): {"GET": (None, self.list_approvals)},
+            (APPROVALS, 1): {"GET": (None, self.get_approval), "POST": (None, self.answer_approval)},
+        }
+
+    async def answer(self, request: Request, body: RateLimitedBody) -> ASGIApp | None:
+        """Return the response; None for a path that is not one of a list."""
+        found = _place(request)
+        if found is None:
+            return None
+        resource, place = found
+        if (refused := self._app.access_policy.refuse_at_sight(request)) is not None:
+            return refusal_response(refused.status, refused.reason)
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=self._app.access_policy.preflight_headers(request))
+        answers = self._answers.get((resource, len(place)))
+        if answers is None or (len(place) == 3 and place[2] != "read"):
+            return refusal_response(404, f"unable to find this page; see the reference for what {resource} has")
+        found_answer = answers.get("GET" if request.method == "HEAD" else request.method)
+        if found_answer is None:
+            allowed = ", ".join(answers)
+            return refusal_response(405, f"unable to {request.method} {resource}; use {allowed}", allow=allowed)
+        try:
+            return await self._answered(request, body, place, *found_answer)
+        except BadInput as exc:
+            return refusal_response(400, public_text(exc, "unable to use the request; it does not fit"))
+        except (ConversationNotFound, AlreadyAnswered) as exc:
+            return refusal_response(404 if isinstance(exc, ConversationNotFound) else 409, public_text(exc, BUSY))
+        except TooManyQueued as exc:
+            return refusal_response(429, public_text(exc, BUSY), retry_after="5")
+        except (AgentStopped, LogError) as exc:
+            log.error("%s", exc)
+            return refusal_response(503, public_text(exc, BUSY), retry_after="1")
+        except Rejected as exc:
+            return refusal_response(409, public_text(exc, BUSY))
+
+    async def _answered(
+        self, request: Request, body: RateLimitedBody, place: list[str], action: Action | None, answer: Answer
+    ) -> ASGIApp:
+        known = await self._app.access_policy.permissions.authenticate(request)
+        if isinstance(known, Reject):
+            return refusal_response(known.status, known.reason)
+        if known is None:
+            text = "unable to list; this app has no `authenticate(request)`, which says whose conversations to list"
+            return refusal_response(501, text)
+        service = await self._app.service()
+        body.count_for(service, known)
+        caller = _Caller(request, known, service, place)
+        with acting_as(known.identity):
+            refused = await self._refuse(caller, action)
+            return await answer(caller) if refused is None else refusal_response(refused.status, refused.reason)
+
+    # -- conversations -----------------------------------------------------------------------------------------------
+
+    async def list_conversations(self, caller: _Caller) -> ASGIApp:
+        """List conversations, the newest change first; live with `Accept: text/event-stream`.
+
+        Query:
+            scope: `mine` (the default) for conversations that the principal owns, or `all`. Of both, only those for
+                which `authorize` allows `list` are shown.
+            kind: Only agents of this kind.
+            status: `running`, `waiting`, `failed` or `idle`.
+            archived: `0` (the default), `1`, or `any`.
+            cursor: `cursor` of the page before.
+            limit: Conversations in a page, 1 to 200; 50 by default.
+        Answers:
+            200: `{"conversations": [...], "cursor": text or null}`. As events: `list` first, with the first page, then
+                `changed` with a `conversation`, or `removed` with its `kind` and `name`.
+            501: The app has no `authenticate(request)`.
+        """
+        asked = caller.request.query_params
+        kind, limit = self._kind(asked.get("kind")), _limit(asked.get("limit"))
+        if caller.wants_events:
+            return self._stream(caller, self._watch_conversations(caller, kind, limit))
+        status = asked.get("status")
+        if status is not None and status not in get_args(ConversationStatus):
+            raise BadInput(f'unable to list; "status" is one of {", ".join(get_args(ConversationStatus))}')
+        archived = {"0": False, "1": True, "any": None}.get(asked.get("archived", "0"), "")
+        if archived == "":
+            raise BadInput('unable to list; "archived" is 0, 1 or any')
+        page = await self._page(
+            caller,
+            cursor=asked.get("cursor"),
+            limit=limit,
+            kind=kind,
+            status=cast("ConversationStatus | None", status),
+            archived=cast("bool | None", archived),
+        )
+        return JSONResponse(conversations_json(page), headers={"cache-control": "no-store"})
+
+    async def _page(self, caller: _Caller, *, cursor: str | None, limit: int, **query: Any) -> ConversationPage:
+        """Return a page of what the client may see. If that is little, the page has less, and a cursor."""
+        shown: list[Conversation] = []
+        looked_at = 0
+        while True:
+            page = await self._app.conversations.list(principal=caller.owner, cursor=cursor, limit=limit, **query)
+            shown += [e for e in page.conversations if await self._may(caller, e.kind, e.name, "list")]
+            looked_at, cursor = looked_at + len(page.conversations), page.cursor
+            if len(shown) >= limit or cursor is None or looked_at >= MOST_LOOKED_AT:
+                # A page may be longer than asked for: what was looked at is not looked at again.
+                return ConversationPage(shown, cursor)
+
+    async def _watch_conversations(self, caller: _Caller, kind: str | None, limit: int) -> AsyncGenerator[bytes, None]:
+        changes = self._app.conversations.watch(principal=caller.owner, kind=kind, limit=limit)
+        async with aclosing(cast(AsyncGenerator[Any, None], changes)) as watched:
+            async for change in _with_pauses(watched):
+                if change is None:
+                    yield KEEP_ALIVE
+                    continue
+                if change.page is not None:
+                    allowed = [e for e in change.page.conversations if await self._may(caller, e.kind, e.name, "list")]
+                    change = replace(change, page=replace(change.page, conversations=allowed))
+                elif change.conversation is not None:
+                    each = change.conversation
+                    if not await self._may(caller, each.kind, each.name, "list"):
+                        continue
+                elif not await self._may(caller, change.kind, change.name, "list"):
+                    continue
+                yield encode_sse(msgspec.json.encode(change_json(change)))
+
+    async def get_conversation(self, caller: _Caller) -> ASGIApp:
+        """Return one conversation. `unread` is counted for the principal.
+
+        Answers:
+            200: The conversation.
+            403: `authorize` refuses `list`.
+            404: It has no messages.
+        """
+        kind, name = caller.conversation
+        found = await self._app.conversations.get(kind, name, principal=caller.principal)
+        if found is None:
+            raise ConversationNotFound(f"unable to find the conversation {name!r}; it has no messages, or was deleted")
+        return JSONResponse(conversation_json(found), headers={"cache-control": "no-store"})
+
+    async def change_conversation(self, caller: _Caller) -> ASGIApp:
+        """Rename, archive or describe a conversation. What is left out stays.
+
+        Body:
+            title: A title of 1 to 200 characters; null for the first question again.
+            archived: Whether it is archived.
+            metadata: The app's own data, a JSON object of at most 4 KiB, which replaces the one before.
+        Answers:
+            200: The conversation as it is now.
+            400: A field is not valid, or not known.
+            403: `authorize` refuses `manage`.
+            404: It has no messages.
+        """
+        kind, name = caller.conversation
+        body = await self._body(caller)
+        unknown = sorted(set(body) - {"title", "archived", "metadata"})
+        if unknown:
+            raise BadInput(f"unable to change the conversation; {unknown[0]!r} is not title, archived or metadata")
+        conversations = self._app.conversations
+        if "title" in body:
+            title = body["title"]
+            if title is not None and not isinstance(title, str):
+                raise BadInput('unable to rename; "title" must be text or null')
+            await conversations.rename(kind, name, title)
+        if "archived" in body:
+            if not isinstance(body["archived"], bool):
+                raise BadInput('unable to archive; "archived" must be true or false')
+            await conversations.archive(kind, name, archived=body["archived"])
+        if "metadata" in body:
+            if not isinstance(body["metadata"], dict):
+                raise BadInput('unable to describe the conversation; "metadata" must be an object')
+            await conversations.set_metadata(kind, name, body["metadata"])
+        return await self._as_it_is(caller, kind, name)
+
+    async def delete_conversation(self, caller: _Caller) -> ASGIApp:
+        """Delete a conversation: its agent, all that it stored, and every agent below it.
+
+        Answers:
+            204: It was deleted.
+            403: `authorize` refuses `delete`.
+            404: It has no messages.
+        """
+        kind, name = caller.conversation
+        await self._app.conversations.delete(kind, name)
+        return Response(status_code=204)
+
+    async def mark_read(self, caller: _Caller) -> ASGIApp:
+        """Record that the principal has read the conversation.
+
+        Body:
+            messages: How many messages the client has shown (`messages` of the conversation); by default all.
+        Answers:
+            200: The conversation as it is now.
+            403: `authorize` refuses `list`, or the principal is read-only.
+            404: It has no messages.
+        """
+        kind, name = caller.conversation
+        if caller.principal.read_only:
+            return refusal_response(403, "unable to record what you read; you may only watch")
+        messages = (await self._body(caller)).get("messages")
+        if messages is not None and (isinstance(messages, bool) or not isinstance(messages, int) or messages < 0):
+            raise BadInput('unable to record what was read; "messages" must be a whole number')
+        await self._app.conversations.mark_read(kind, name, caller.principal, messages=messages)
+        return await self._as_it_is(caller, kind, name)
+
+    async def _as_it_is(self, caller: _Caller, kind: str, name: str) -> ASGIApp:
+        found = await self._app.conversations.get(kind, name, principal=caller.principal)
+        return JSONResponse(
+            conversation_json(found) if found is not None else {}, headers={"cache-control": "no-store"}
+        )
+
+    # -- approvals ---------------------------------------------------------------------------------------------------
+
+    async def list_approvals(self, caller: _Caller) -> ASGIApp:
+        """List the calls that wait for an approval, oldest first; live with `Accept: text/event-stream`.
+
+        Query:
+            scope: `mine` (the default) for conversations that the principal owns, or `all`. Of both, only those of
+                conversations for which `authorize` allows `list` are shown.
+            settled: With `1`, those that were approved, denied or expired, newest first; not live.
+            cursor: `cursor` of the page before.
+            limit: Approvals in a page, 1 to 200; 50 by default.
+        Answers:
+            200: `{"approvals": [...], "cursor": text or null}`; `mayAnswer` says whether the principal may answer. As
+                events: the first page, again after each change.
+            501: The app has no `authenticate(request)`.
+        """
+        asked = caller.request.query_params
+        limit = _limit(asked.get("limit"))
+        if caller.wants_events:
+            return self._stream(caller, self._watch_approvals(caller, limit))
+        settled = asked.get("settled", "0") == "1"
+        cursor = asked.get("cursor")
+        page = await self._app.approvals.list(principal=caller.owner, settled=settled, cursor=cursor, limit=limit)
+        return JSONResponse(await self._shown(caller, page), headers={"cache-control": "no-store"})
+
+    async def _shown(self, caller: _Caller, page: ApprovalPage) -> dict[str, Any]:
+        seen = [each for each in page.approvals if await self._may(caller, each.kind, each.name, "list")]
+        allowed = {each.id: await self._refused(caller, each) is None for each in seen if each.status == "waiting"}
+        return approvals_json(ApprovalPage(seen, page.cursor), allowed)
+
+    async def _watch_approvals(self, caller: _Caller, limit: int) -> AsyncGenerator[bytes, None]:
+        pages = self._app.approvals.watch(principal=caller.owner, limit=limit)
+        async with aclosing(cast(AsyncGenerator[Any, None], pages)) as watched:
+            async for page in _with_pauses(watched):
+                if page is None:
+                    yield KEEP_ALIVE
+                else:
+                    yield encode_sse(msgspec.json.encode({"type": "list", **await self._shown(caller, page)}))
+
+    async def get_approval(self, caller: _Caller) -> ASGIApp:
+        """Return a call that waits for an approval: as JSON, or for a browser as a page with two buttons.
+
+        The page is for links in mails. Opening it changes nothing.
+
+        Answers:
+            200: The approval; `text/html` if the client accepts it.
+            403: `authorize` refuses `list`.
+            404: It does not wait any more.
+        """
+        is_page = "text/html" in caller.request.headers.get("accept", "")
+        approval = await self._waiting(caller)
+        if isinstance(approval, Reject):
+            return approval_page(None, approval) if is_page else refusal_response(approval.status, approval.reason)
+        refused = await self._refused(caller, approval)
+        if is_page:
+            return approval_page(approval, refused)
+        said = approval_json(approval, may_answer=refused is None)
+        return JSONResponse(said, headers={"cache-control": "no-store"})
+
+    async def answer_approval(self, caller: _Caller) -> ASGIApp:
+        """Approve or deny a call.
+
+        Body:
+            approved: true or false.
+            reason: Text for the record and the model, at most 1000 characters.
+        Answers:
+            200: `{"approved": true or false}`.
+            403: `authorize` refuses `answer`, or the principal is not one of the tool's `approvers`.
+            404: There is no such approval.
+            409: Another answer was first, or the time for it is over.
+        """
+        approval = await self._waiting(caller)
+        if isinstance(approval, Reject):
+            status = 409 if approval.status == 404 else approval.status
+            return refusal_response(status, approval.reason)
+        if (refused := await self._refused(caller, approval)) is not None:
+            return refusal_response(refused.status, refused.reason)
+        body = await self._body(caller)
+        approved, reason = body.get("approved"), body.get("reason")
+        if not isinstance(approved, bool) or (reason is not None and not isinstance(reason, str)):
+            raise BadInput('unable to answer; "approved" must be true or false, and "reason" text')
+        await self._app.approvals.answer(approval.id, approved, by=caller.principal, reason=reason)
+        return JSONResponse({"approved": approved})
+
+    async def _waiting(self, caller: _Caller) -> Approval | Reject:
+        approval = await self._app.approvals.get(caller.place[0])
+        if approval is None or not await self._may(caller, approval.kind, approval.name, "list"):
+            return Reject("unable to find this approval; it was answered, its time is over, or it is not yours", 404)
+        return approval
+
+    async def _refused(self, caller: _Caller, approval: Approval) -> Reject | None:
+        permit = await self._permit(caller, approval.kind, approval.name)
+        return permit if isinstance(permit, Reject) else await permit.refuse("answer", approval)
+
+    # -- permissions, bodies and streams -----------------------------------------------------------------------------
+
+    async def _refuse(self, caller: _Caller, action: Action | None) -> Reject | None:
+        """Return why the client may not do this with the conversation in the path; None if it may."""
+        if action is None:
+            return None
+        permit = await self._permit(caller, *caller.conversation)
+        return permit if isinstance(permit, Reject) else await permit.refuse(action)
+
+    async def _may(self, caller: _Caller, kind: str, name: str, action: Action) -> bool:
+        permit = await self._permit(caller, kind, name)
+        return not isinstance(permit, Reject) and await permit.refuse(action) is None
+
+    async def _permit(self, caller: _Caller, kind: str, name: str) -> Permit | Reject:
+        cls = self._app.class_of_kind(kind)
+        if cls is None:
+            return Reject(f"unable to find an agent of kind {kind[:80]!r}", 404)
+        connecting = Connecting(caller.request, cls, name)
+        return await self._app.access_policy.permissions.permit(connecting, agent_kind(cls), caller.principal)
+
+    def _kind(self, given: str | None) -> str | None:
+        if given is not None and self._app.class_of_kind(given) is None:
+            raise BadInput(f"unable to find agents of kind {given[:80]!r}")
+        return given
+
+    async def _body(self, caller: _Caller) -> dict[str, Any]:
+        body = await read_json(caller.request, MOST_BYTES, caller.service.body_budget)
+        if isinstance(body, TooLarge):
+            raise BadInput(f"unable to take the body; it is larger than {MOST_BYTES // 1024} KiB")
+        return body
+
+    def _stream(self, caller: _Caller, pieces: AsyncGenerator[bytes, None]) -> ASGIApp:
+        service, principal = caller.service, caller.principal
+        readers, lists = service.readers, AgentId("")
+        readers.check_principal(principal.id)
+        seat = ExitStack()
+        seat.enter_context(readers.hold(lists, principal.id))
+        permit = Permit(principal, clock=service.directory.clock)
+        return StreamedResponse(pieces, STREAM_HEADERS, seat, partial(service.open_connections.admit, permit))
+
+
+def _place(request: Request) -> tuple[str, list[str]] | None:
+    """Return the resource of a path, and the parts below it, decoded; None for another path."""
+    root = request.scope.get("root_path", "")
+    raw = request.scope.get("raw_path")
+    path = raw.partition(b"?")[0].decode("latin-1") if raw else request.scope["path"]
+    path = path.removeprefix(root)
+    for resource in (CONVERSATIONS, APPROVALS):
+        if path == resource or path.startswith(f"{resource}/"):
+            return resource, [unquote(part) for part in path.removeprefix(resource).strip("/").split("/") if part]
+    return None
+
+
+def _limit(given: str | None) -> int:
+    limit = 50 if given is None else read_number(given)
+    if limit is None or not 1 <= limit <= 200:
+        raise BadInput('unable to list; "limit" is a number from 1 to 200')
+    return limit
+
+
+async def _with_pauses(items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    """Yield the items, and None after IDLE seconds without one."""
+    waiting: asyncio.Task[Any] | None = None
+    try:
+        while True:
+            waiting = waiting or asyncio.ensure_future(anext(items))
+            done, _ = await asyncio.wait([waiting], timeout=IDLE)
+            if not done:
+                yield None
+                continue
+            task, waiting = waiting, None
+            try:
+                yield task.result()
+            except StopAsyncIteration:
+                return
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.wait([waiting])

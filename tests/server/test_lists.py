@@ -1,0 +1,298 @@
+"""`/conversations` and `/approvals` over HTTP: what is listed, changed and answered, live and by whom."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+from starlette.requests import HTTPConnection
+
+from everyword import AIChatAgent, Approval, Everyword, Principal, tool
+from tests.server.kit import PATIENCE, connect, serving
+from tests.server.sockets import socket
+
+STAFF = {"staff", "boss"}
+
+
+def by_header(connection: HTTPConnection) -> Principal | None:
+    who = connection.headers.get("x-user") or connection.query_params.get("user")
+    roles = ["boss"] if who == "boss" else []
+    return Principal(who, claims={"roles": roles}, read_only=who == "viewer") if who else None
+
+
+def own_names(principal: Principal, action: str, kind: str, name: str) -> bool:
+    """A conversation is for the principal whose name it begins with; staff may see and answer everything."""
+    if principal.id in STAFF:
+        return action in {"list", "answer", "connect", "read"}
+    return name.startswith(principal.id) or principal.id == "viewer"
+
+
+class Chat(AIChatAgent):
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
+        yield f"You said: {self.messages[-1].text}"
+
+
+class Till(AIChatAgent):
+    paid: ClassVar[list[int]] = []
+
+    @tool(needs_approval=True, approvers=["boss"], approval_summary="Pay <b>now</b>", approval_risk="high")
+    async def pay(self, amount: int) -> str:
+        self.paid.append(amount)
+        return f"paid {amount}"
+
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[Any]:
+        async for step in turn.steps():
+            call = {"type": "tool-input-available", "toolCallId": "k1", "toolName": "pay", "input": {"amount": 5}}
+            async for chunk in step.run([call] if step.number == 1 and not turn.continuation else ["done"]):
+                yield chunk
+
+
+@asynccontextmanager
+async def running(**options: Any) -> AsyncIterator[tuple[Everyword, httpx.AsyncClient]]:
+    given = {"authenticate": by_header, "authorize": own_names, **options}
+    app = Everyword([Chat, Till], store="memory:", **given)
+    async with asyncio.timeout(PATIENCE), serving(app) as url, connect(url) as client:
+        await app.start()
+        yield app, client
+
+
+async def said(app: Everyword, name: str, text: str, who: str, cls: Any = Chat) -> None:
+    await app.get(cls, name).for_principal(Principal(who)).save_messages(text)
+
+
+def user(who: str) -> dict[str, str]:
+    return {"x-user": who}
+
+
+async def names(client: httpx.AsyncClient, who: str, query: str = "") -> list[str]:
+    response = await client.get(f"/conversations?{query}", headers=user(who))
+    assert response.status_code == 200, response.text
+    return [each["name"] for each in response.json()["conversations"]]
+
+
+async def test_a_client_lists_its_own_conversations() -> None:
+    async with running() as (app, client):
+        await said(app, "ann-1", "hello", "ann")
+        await said(app, "ann-2", "again", "ann")
+        await said(app, "bob-1", "hi", "bob")
+        assert await names(client, "ann") == ["ann-2", "ann-1"]
+        assert await names(client, "ann", "scope=all") == ["ann-2", "ann-1"]
+        assert await names(client, "staff") == []
+        assert await names(client, "staff", "scope=all") == ["bob-1", "ann-2", "ann-1"]
+        assert await names(client, "ann", "kind=till") == []
+        page = (await client.get("/conversations?limit=1", headers=user("ann"))).json()
+        (first,) = page["conversations"]
+        assert (first["kind"], first["title"], first["preview"], first["owner"]) == (
+            *("chat", "again", "You said: again"),
+            "ann",
+        )
+        assert (first["status"], first["messages"], first["unread"], first["archived"]) == ("idle", 2, 1, False)
+        assert await names(client, "ann", f"limit=1&cursor={page['cursor']}") == ["ann-1"]
+
+
+async def test_a_conversation_is_renamed_archived_read_and_deleted() -> None:
+    async with running() as (app, client):
+        await said(app, "ann/1", "hello", "ann")
+        path = "/conversations/chat/ann%2F1"
+        changed = await client.patch(path, headers=user("ann"), json={"title": "New", "metadata": {"pinned": 1}})
+        assert (changed.json()["title"], changed.json()["metadata"]) == ("New", {"pinned": 1})
+        assert (await client.post(f"{path}/read", headers=user("ann"), json={})).json()["unread"] == 0
+        assert (await client.patch(path, headers=user("ann"), json={"archived": True})).json()["archived"]
+        assert await names(client, "ann") == []
+        assert await names(client, "ann", "archived=1") == ["ann/1"]
+        assert await names(client, "ann", "archived=any&status=idle") == ["ann/1"]
+        assert (await client.get(path, headers=user("ann"))).json()["name"] == "ann/1"
+        assert (await client.delete(path, headers=user("ann"))).status_code == 204
+        assert (await client.get(path, headers=user("ann"))).status_code == 404
+        assert (await client.delete(path, headers=user("ann"))).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "who", "status"),
+    [
+        ("GET", "/conversations", None, None, 401),
+        ("GET", "/conversations/chat/ann-1", None, "bob", 403),
+        ("PATCH", "/conversations/chat/ann-1", {"title": "x"}, "staff", 403),
+        ("PATCH", "/conversations/chat/ann-1", {"title": "x"}, "viewer", 403),
+        ("POST", "/conversations/chat/ann-1/read", {}, "viewer", 403),
+        ("DELETE", "/conversations/chat/ann-1", None, "staff", 403),
+        ("PATCH", "/conversations/chat/ann-1", {"title": ""}, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-1", {"title": 5}, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-1", {"owner": "bob"}, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-1", {"metadata": []}, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-1", {"metadata": {"x": "y" * 70_000}}, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-9", {"title": "x"}, "ann", 404),
+        ("POST", "/conversations/chat/ann-1/read", {"messages": -1}, "ann", 400),
+        ("POST", "/conversations/chat/ann-1/write", {}, "ann", 404),
+        ("GET", "/conversations/nope/ann-1", None, "ann", 404),
+        ("GET", "/conversations?kind=nope", None, "ann", 400),
+        ("GET", "/conversations?status=nope", None, "ann", 400),
+        ("GET", "/conversations?archived=2", None, "ann", 400),
+        ("GET", "/conversations?scope=yours", None, "ann", 400),
+        ("GET", "/conversations?limit=0", None, "ann", 400),
+        ("GET", "/conversations?limit=9999999999999999999999", None, "ann", 400),
+        ("GET", "/conversations?cursor=x", None, "ann", 400),
+        ("POST", "/conversations", {}, "ann", 405),
+        ("GET", "/approvals/zzz", None, "ann", 400),
+        ("POST", "/approvals/WyJ0aWxsL2FubiIsImsxIl0", {"approved": True}, "ann", 409),
+        ("GET", "/approvals/WyJ0aWxsL2FubiIsImsxIl0", None, "ann", 404),
+    ],
+)
+async def test_what_may_not_be_or_does_not_fit_is_refused(
+    method: str, path: str, body: Any, who: str | None, status: int
+) -> None:
+    async with running() as (app, client):
+        await said(app, "ann-1", "hello", "ann")
+        response = await client.request(method, path, json=body, headers=user(who) if who else {})
+        assert response.status_code == status, response.text
+        assert response.text.startswith("unable to ")
+        (kept,) = (await app.conversations.list()).conversations
+        assert (kept.title, kept.metadata, kept.archived) == ("hello", {}, False)
+
+
+async def test_lists_need_to_know_who_asks() -> None:
+    app = Everyword([Chat], store="memory:", authorize=lambda connecting: Principal("ann"))
+    async with asyncio.timeout(PATIENCE), serving(app) as url, connect(url) as client:
+        response = await client.get("/conversations")
+        assert (response.status_code, "authenticate" in response.text) == (501, True)
+
+
+async def test_a_local_app_without_access_control_lists_what_its_pages_asked() -> None:
+    app = Everyword([Chat], store="memory:")
+    async with asyncio.timeout(PATIENCE), serving(app) as url, connect(url) as client:
+        messages = [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}]
+        await client.post("/agents/chat/one/chat", json={"messages": messages})
+        (found,) = (await client.get("/conversations")).json()["conversations"]
+        assert (found["name"], found["owner"], found["title"]) == ("one", "local", "hello")
+
+
+@asynccontextmanager
+async def live(client: httpx.AsyncClient, path: str, who: str) -> AsyncIterator[AsyncIterator[Any]]:
+    headers = {**user(who), "accept": "text/event-stream"}
+    async with client.stream("GET", path, headers=headers) as response:
+        assert response.headers["content-type"] == "text/event-stream"
+
+        async def events() -> AsyncIterator[Any]:
+            async for line in response.aiter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line.removeprefix("data: "))
+
+        yield events()
+
+
+async def test_a_list_is_live() -> None:
+    async with running() as (app, client):
+        await said(app, "ann-1", "hello", "ann")
+        async with live(client, "/conversations", "ann") as events:
+            first = await anext(events)
+            assert (first["type"], [each["name"] for each in first["conversations"]]) == ("list", ["ann-1"])
+            await said(app, "bob-1", "hello", "bob")
+            await client.patch("/conversations/chat/ann-1", headers=user("ann"), json={"title": "New"})
+            change = await anext(events)
+            assert (change["type"], change["conversation"]["title"]) == ("changed", "New")
+            await client.delete("/conversations/chat/ann-1", headers=user("ann"))
+            assert await anext(events) == {"type": "removed", "kind": "chat", "name": "ann-1"}
+
+
+async def test_a_live_list_ends_when_the_server_stops_and_when_its_client_is_disconnected() -> None:
+    async with running() as (app, client):
+        async with live(client, "/conversations", "ann") as events:
+            await anext(events)
+            assert await app.disconnect(principal="ann") == 1
+            with pytest.raises((StopAsyncIteration, httpx.RemoteProtocolError)):
+                await anext(events)
+        async with live(client, "/approvals", "ann") as events:
+            await anext(events)
+            await app.aclose()
+            with pytest.raises((StopAsyncIteration, httpx.RemoteProtocolError)):
+                await anext(events)
+
+
+async def test_an_approval_is_answered_by_one_of_its_approvers() -> None:
+    Till.paid = []
+    async with running() as (app, client):
+        async with live(client, "/approvals?scope=all", "boss") as inbox:
+            assert (await anext(inbox))["approvals"] == []
+            await said(app, "ann-1", "pay", "ann", Till)
+            (waits,) = (await anext(inbox))["approvals"]
+            assert (waits["tool"], waits["input"], waits["risk"]) == ("pay", {"amount": 5}, "high")
+            assert waits["mayAnswer"] is True
+            path = f"/approvals/{waits['id']}"
+            (mine,) = (await client.get("/approvals", headers=user("ann"))).json()["approvals"]
+            assert mine["mayAnswer"] is False
+            assert (await client.get("/approvals?scope=all", headers=user("bob"))).json()["approvals"] == []
+            for who, status in (("ann", 403), ("staff", 403), ("bob", 409), ("viewer", 403)):
+                response = await client.post(path, headers=user(who), json={"approved": True})
+                assert response.status_code == status, response.text
+            assert Till.paid == []
+            bad = await client.post(path, headers=user("boss"), json={"approved": "yes"})
+            assert bad.status_code == 400
+            done = await client.post(path, headers=user("boss"), json={"approved": True, "reason": "fine"})
+            assert done.json() == {"approved": True}
+            assert (await anext(inbox))["approvals"] == []
+        again = await client.post(path, headers=user("boss"), json={"approved": False})
+        assert again.status_code == 409
+        await app.get(Till, "ann-1").wait_until_stable()
+        assert Till.paid == [5]
+        (record,) = (await client.get("/approvals?settled=1", headers=user("ann"))).json()["approvals"]
+        assert (record["status"], record["settledBy"]["id"], record["reason"]) == ("approved", "boss", "fine")
+        assert record["input"] == {"amount": 5}
+
+
+async def test_the_page_of_a_mail_shows_the_call_and_does_nothing_by_itself() -> None:
+    Till.paid = []
+    async with running() as (app, client):
+        await said(app, "ann-1", "pay", "ann", Till)
+        (waits,) = (await app.approvals.list()).approvals
+        headers = {**user("boss"), "accept": "text/html,*/*"}
+        page = await client.get(f"/approvals/{waits.id}", headers=headers)
+        assert page.headers["content-type"].startswith("text/html")
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+        assert "Pay &lt;b&gt;now&lt;/b&gt;" in page.text
+        assert "hidden" not in page.text.partition("<div")[2].partition(">")[0]
+        others = await client.get(f"/approvals/{waits.id}", headers={**headers, **user("ann")})
+        assert "Only boss may approve" in others.text or "only boss may approve" in others.text
+        assert "hidden" in others.text.partition("<div")[2].partition(">")[0]
+        assert Till.paid == []
+        assert len((await app.approvals.list()).approvals) == 1
+        await app.approvals.answer(waits.id, False)
+        gone = await client.get(f"/approvals/{waits.id}", headers=headers)
+        assert (gone.status_code, "Nothing to approve" in gone.text) == (404, True)
+
+
+async def test_a_socket_obeys_the_approvers_too() -> None:
+    Till.paid = []
+    async with running() as (app, client):
+        await said(app, "ann-1", "pay", "ann", Till)
+        url = str(client.base_url)
+        async with socket(url, "?user=ann", "ann-1", kind="till") as page:
+            await page.send(type="cf_agent_tool_approval", toolCallId="k1", approved=True)
+            await page.settled()
+        assert len((await app.approvals.list()).approvals) == 1
+        async with socket(url, "?user=boss", "ann-1", kind="till") as page:
+            await page.send(type="cf_agent_tool_approval", toolCallId="k1", approved=True)
+            await page.settled()
+        await app.get(Till, "ann-1").wait_until_stable()
+        assert Till.paid == [5]
+
+
+async def test_an_authorize_with_a_fifth_parameter_decides_about_approvals() -> None:
+    asked: list[tuple[str, str, str | None]] = []
+
+    def authorize(principal: Principal, action: str, kind: str, name: str, approval: Approval | None) -> bool:
+        asked.append((principal.id, action, approval.tool if approval is not None else None))
+        return action != "answer" or (approval is not None and approval.owner == principal.id)
+
+    Till.paid = []
+    async with running(authorize=authorize) as (app, client):
+        await said(app, "till", "pay", "ann", Till)
+        (waits,) = (await app.approvals.list()).approvals
+        path = f"/approvals/{waits.id}"
+        assert (await client.post(path, headers=user("boss"), json={"approved": True})).status_code == 403
+        assert (await client.post(path, headers=user("ann"), json={"approved": False})).status_code == 200
+        assert ("ann", "answer", "pay") in asked
