@@ -159,7 +159,7 @@ def test_sections_of_a_docstring_are_lists() -> None:
 
 def test_every_resource_has_a_section_with_its_statuses() -> None:
     text = (reference.FOLDER / "http.md").read_text(encoding="utf-8")
-    routes = re.findall(r"^## (GET|POST|any method) (/\S+)$", text, re.MULTILINE)
+    routes = re.findall(r"^## (GET|POST|PATCH|DELETE|any method) (/\S+)$", text, re.MULTILINE)
     assert routes == list(ROUTES)
     ours = {f"/agents/{{kind}}/{{name}}/{resource}" for resource in http_server.RESOURCES}
     assert ours < {path for _, path in routes} and {"/healthz", "/metrics"} < {path for _, path in routes}

@@ -271,11 +271,11 @@ async def test_a_socket_obeys_the_approvers_too() -> None:
         await said(app, "ann-1", "pay", "ann", Till)
         url = str(client.base_url)
         async with socket(url, "?user=ann", "ann-1", kind="till") as page:
-            await page.send(type="cf_agent_tool_approval", toolCallId="k1", approved=True)
+            await page.send(type="cf_agent_tool_approval", toolCallId="k1", approved=True, autoContinue=True)
             await page.settled()
         assert len((await app.approvals.list()).approvals) == 1
         async with socket(url, "?user=boss", "ann-1", kind="till") as page:
-            await page.send(type="cf_agent_tool_approval", toolCallId="k1", approved=True)
+            await page.send(type="cf_agent_tool_approval", toolCallId="k1", approved=True, autoContinue=True)
             await page.settled()
         await app.get(Till, "ann-1").wait_until_stable()
         assert Till.paid == [5]

@@ -10,6 +10,7 @@ from typing import Any
 
 from everyword.observe.metrics import Metrics
 from everyword.server import health, http
+from everyword.server.list_resources import APPROVALS, CONVERSATIONS, ListResources
 
 from .docstrings import section, to_markdown
 
@@ -28,6 +29,14 @@ ROUTES: dict[tuple[str, str], Callable[..., Any]] = {
         if method != "HEAD"
     },
     ("any method", f"{AGENT}/…"): http._own_answer,
+    ("GET", CONVERSATIONS): ListResources.list_conversations,
+    ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.get_conversation,
+    ("PATCH", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.change_conversation,
+    ("DELETE", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.delete_conversation,
+    ("POST", f"{CONVERSATIONS}/{{kind}}/{{name}}/read"): ListResources.mark_read,
+    ("GET", APPROVALS): ListResources.list_approvals,
+    ("GET", f"{APPROVALS}/{{id}}"): ListResources.get_approval,
+    ("POST", f"{APPROVALS}/{{id}}"): ListResources.answer_approval,
     ("GET", health.HEALTH): health._health,
     ("GET", str(Metrics().path)): health.ServerPages._metrics,
 }
