@@ -52,7 +52,7 @@ from everyword.messages.tool_calls import (
     own_approval_id,
     tool_parts,
 )
-from everyword.rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from everyword.rows import LISTED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 
 T = TypeVar("T")
 ANN, BOB = Identity("ann", "Ann", to_raw({"role": "agent"})), Identity("bob")
@@ -61,12 +61,13 @@ JsonObject = dict[str, Any]
 
 @dataclass
 class Rows:
-    """A store in four dictionaries: a second implementation of rows, to compare stores and rebuilt rows with."""
+    """A store in a few dictionaries: a second implementation of rows, to compare stores and rebuilt rows with."""
 
     agent: AgentRow | None = None
     turns: dict[TurnId, TurnRow] = field(default_factory=dict)
     messages: dict[NodeId, MessageRow] = field(default_factory=dict)
     kept: dict[tuple[str, str], KeptRow] = field(default_factory=dict)
+    listed: dict[tuple[str, str], KeptRow] = field(default_factory=dict)
 
     def apply(self, rows: list[Row]) -> None:
         for row in rows:
@@ -78,9 +79,10 @@ class Rows:
                 case MessageRow():
                     self.messages[row.node] = row
                 case KeptRow():
-                    self.kept = {key: old for key, old in self.kept.items() if key != (row.kind, row.key)}
+                    rows_of_kind = self.listed if row.kind in LISTED else self.kept
+                    rows_of_kind.pop((row.kind, row.key), None)
                     if row.body is not None:
-                        self.kept[row.kind, row.key] = row
+                        rows_of_kind[row.kind, row.key] = row
                 case RowsRemoved():
                     for node in row.nodes:
                         self.messages.pop(node, None)
@@ -164,6 +166,8 @@ def fingerprint(state: State) -> dict[str, Any]:
         "ended": [turn(t) for _, t in sorted(state.ended.items())],
         "requests": dict(sorted(state.requests.items())),
         "value": state.value,
+        "conversation": msgspec.json.encode(state.conversation),
+        "waiting": {call: msgspec.json.encode(record) for call, record in sorted(state.waiting.items())},
         "jobs": {
             job: (each.added, each.due, each.run, each.attempts, each.is_started) for job, each in state.jobs.items()
         },

@@ -14,8 +14,10 @@ from everyword.core.state import State
 from everyword.events import Chunk, Event, HookDone, MessageEnded, TurnAccepted, TurnEnded, decode_event, turn_of
 from everyword.ids import AgentId, Seq
 from everyword.log.base import LogAdmin, LogStore, Stored
+from everyword.log.lists import ApprovalQuery
 from everyword.messages.message import Part
 from everyword.messages.server_fields import without_fields
+from everyword.rows import SETTLED, KeptRow, encode_listed
 from tests.core.histories import Rows, fingerprint, refold
 
 PAGE = 1000
@@ -58,7 +60,7 @@ async def check_projections(store: LogStore, agent: AgentId) -> None:
     loaded = await store.activate(agent)
     assert loaded.head == len(log)
     streamed = [(stored.at, decode_event(stored.body)) for stored in loaded.chunks]
-    restored, problems = restore(loaded.agent, loaded.turns, loaded.messages, streamed)
+    restored, problems = restore(loaded.agent, loaded.turns, loaded.messages, streamed, loaded.kept)
     assert not problems
     assert fingerprint(restored) == fingerprint(state)
 
@@ -68,7 +70,10 @@ async def _stored_rows(store: Any, agent: AgentId) -> Rows:
     turns = {row.turn: row for row in await admin.turns(agent)}
     row, places = await store.conversation(agent)
     kept = {(each.kind, each.key): each for each in await store.kept(agent)}
-    return Rows(row, turns, {place.node: place for place in places}, kept)
+    query = ApprovalQuery(root=agent, is_settled=True, limit=10_000)
+    settled = await store.lists.approvals(query) if store.lists is not None else []
+    listed = {(SETTLED, each.key): KeptRow(SETTLED, each.key, encode_listed(each.record)) for each in settled}
+    return Rows(row, turns, {place.node: place for place in places}, kept, listed)
 
 
 @dataclass(frozen=True)
