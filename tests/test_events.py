@@ -13,6 +13,7 @@ from everyword.events import (
     ABSENT,
     AgentCreated,
     AgentDestroyed,
+    ApprovalRequested,
     AttemptDelayed,
     AttemptInterrupted,
     AttemptStarted,
@@ -21,6 +22,8 @@ from everyword.events import (
     CancelRequested,
     ChatCleared,
     Chunk,
+    ConversationChanged,
+    ConversationRead,
     Event,
     FiberEnded,
     FiberPaused,
@@ -85,7 +88,8 @@ FULL: list[Any] = [
     AttemptInterrupted(1, 3),  # type: ignore[arg-type]
     Chunk(1, 2, 3, JSON, True),  # type: ignore[arg-type]
     CallStarted(1, 2, "k", "tool"),  # type: ignore[arg-type]
-    CallAnswered(1, "k", "approval", JSON, 2, "by", "o", False, ANN, "old"),  # type: ignore[arg-type]
+    CallAnswered(1, "k", "approval", JSON, 2, "by", "o", False, ANN, "old", JSON, "tool"),  # type: ignore[arg-type]
+    ApprovalRequested(1, 2, "k", "tool", "summary", "high", ["ann"], 5),  # type: ignore[arg-type]
     MessageEnded(1, 2, JSON, True),  # type: ignore[arg-type]
     CancelRequested(1, "by"),  # type: ignore[arg-type]
     TurnEnded(1, Outcome.ERROR, "reason", "error", "detail", "stop", JSON, 9, True),  # type: ignore[arg-type]
@@ -96,6 +100,8 @@ FULL: list[Any] = [
     LeafMoved(1, "o"),  # type: ignore[arg-type]
     ChatCleared(1, "o"),  # type: ignore[arg-type]
     StateSet(JSON, "o"),
+    ConversationChanged("t", "model", "ann", True, JSON, 5, ANN),
+    ConversationRead("ann", 3),
     AgentCreated(),
     RunStarted("r", "kid", "k", 1, JSON, "p", 2, JSON, True, "T", 3, ANN, "t"),  # type: ignore[arg-type]
     RunEnded("r", "interrupted", "s", JSON, "e", "why", True, True, "old", JSON),  # type: ignore[arg-type]

@@ -171,7 +171,7 @@ class Stage(History):
         streamed = [(at, e) for e, at in self.log if kind_of(e) in REPLAYED and turn_of(e) in opened]
         turns = sorted(self.rows.turns.values(), key=lambda row: row.turn)
         messages = sorted(self.rows.messages.values(), key=lambda row: row.node)
-        state, problems = restore(self.rows.agent, turns, messages, streamed)
+        state, problems = restore(self.rows.agent, turns, messages, streamed, list(self.rows.kept.values()))
         return state, list(problems)
 
 

@@ -13,11 +13,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 __all__ = ["Attribute", "Method", "alias", "attributes_of", "call_of_class", "has_fields", "methods_of", "signature"]
+
+LINE: Final = 120
 
 WIDTH = 100
 """Columns of a signature that stays on one line."""
@@ -93,8 +95,17 @@ def alias(module: str, name: str) -> tuple[str, str]:
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     for node, below in pairwise(tree.body):
         if isinstance(node, ast.Assign) and _name(node.targets[0], None) == name:
-            return f"{name} = {_written(node.value)}", _text(below)
+            return _wrapped(name, node.value), _text(below)
     raise ValueError(f"unable to write the reference; {module} has no {name}")
+
+
+def _wrapped(name: str, value: ast.expr) -> str:
+    """Return an assignment; a long `Literal` has a line for each of its values."""
+    code = f"{name} = {_written(value)}"
+    if len(code) <= LINE or not (isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Tuple)):
+        return code
+    values = "".join(f"    {_written(each)},\n" for each in value.slice.elts)
+    return f"{name} = {_written(value.value)}[\n{values}]"
 
 
 def methods_of(classes: Sequence[type]) -> list[Method]:

@@ -37,6 +37,7 @@ from .actor import Actor
 from .api import ApprovalDetails, CancelToken, Evaluate, Responder, TurnCall
 from .chunk_feed import ChunkFeed
 from .clock import Clock
+from .mailbox import Envelope
 from .random_ids import random_request_id
 from .recovery import Continue, DecidesRecovery, Decision, Recovery, Retry, Stop, Wait, backoff, recovery_of
 from .stall_watchdog import StallWatchdog
@@ -305,7 +306,7 @@ class TurnRunner:
             return False
         return True
 
-    async def _request_approval(self, attempt: Attempt, about: ApprovalDetails) -> None:
+    def _request_approval(self, attempt: Attempt, about: ApprovalDetails) -> None:
         if not self._rules.announces_approvals:
             return
         expires_at = None if about.expires_after is None else Millis(self._clock.now() + about.expires_after)
@@ -319,12 +320,9 @@ class TurnRunner:
             approvers=about.approvers,
             expires_at=expires_at,
         )
-        try:
-            await self._actor.insist(command)
-        except AgentStopped:
-            raise
-        except Rejected as exc:
-            log.info("turn %d of %r: %s", self.turn, self._actor.agent, exc)
+        # Not awaited: the chunk that asks comes next, and both are committed together. An answer that comes between
+        # the two would be lost.
+        self._actor.force(Envelope(command))
 
     async def _finish(
         self,

@@ -94,7 +94,7 @@ class ToolRunner:
             await self._fail(call_id, text, model_text=public_text(exc, text))
             return
         if asks:
-            await self.call.announce_approval(tool.approval_details(call_id, part.get("input")))
+            self.call.announce_approval(tool.approval_details(call_id, part.get("input")))
             request = {"type": "tool-approval-request", "approvalId": own_approval_id(call_id), "toolCallId": call_id}
             await self.call.write(request)
             return

@@ -57,7 +57,7 @@ class ApprovalDetails:
     """Milliseconds after which the call counts as denied."""
 
 
-async def _not_announced(details: ApprovalDetails) -> None:
+def _not_announced(details: ApprovalDetails) -> None:
     raise UsageError("unable to ask for an approval; this turn is not being run")
 
 
@@ -125,8 +125,8 @@ class TurnCall(msgspec.Struct, frozen=True):
     """Reads the answer as it stands, with everything written before; None while it is empty."""
     start_call: StartToolCall = _never
     """Commits that a tool of ours is about to run; to be awaited before its effect."""
-    announce_approval: Callable[[ApprovalDetails], Awaitable[None]] = _not_announced
-    """Commits what a person will be told who is asked to approve a call; to be awaited before the chunk that asks."""
+    announce_approval: Callable[[ApprovalDetails], None] = _not_announced
+    """Says what a person is told who is asked to approve a call; committed with the chunk that is written next."""
     working: Callable[[], AbstractContextManager[None]] = nullcontext
     """Marks a time in which the model's silence is no stall, because something else is being waited for."""
     is_steered: Callable[[], Awaitable[bool]] = _not
