@@ -36,6 +36,7 @@ from .load_failures import TRY_AGAIN, LoadFailures
 from .ownership import NodeClock, Ownership
 from .pending_states import PendingStates
 from .phase import ShutdownPhase
+from .presence import Presence
 from .reconciler import Reconciler
 from .settings import Settings
 from .stored_ids import Kinds, StoredIds
@@ -118,6 +119,7 @@ class Directory:
         """What there is to do because other nodes share the store; None for a store of this process alone."""
         self.wakes = WakeScheduler(self)
         self.list_changes = ListChanges(store, self.clock)
+        self.presence = Presence(self.stored_ids.known)
         on_append = self.list_changes.after(on_append)
         self._commit_loop = CommitLoop(store, on_append, lambda: self.fresh_context())  # noqa: PLW0108 - the test kit replaces it
         self._is_open = self._is_closing = False

@@ -399,7 +399,7 @@ class Everyword(AppHandle):
         )
         # Every hook and callable of the client runs in a task that comes of this one.
         with service.readers.hold(agent, principal.id), acting_as(principal.identity):
-            await serve_socket(websocket, service.directory, agent, service.presence, settings, send)
+            await serve_socket(websocket, service.directory, agent, service.clients, settings, send)
 
     async def _enter(self, connection: HTTPConnection) -> Admitted | OnAnotherNode | Reject | SubAgentRefusal:
         kinds = sorted(self.classes) if self.is_development else None

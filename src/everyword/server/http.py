@@ -40,13 +40,15 @@ from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
 from ..principals import Principal, acting_as
 from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.random_ids import random_message_id, random_request_id
-from ..wire.sse import UI_STREAM_HEADERS
+from ..wire.sse import PLAIN_STREAM_HEADERS, UI_STREAM_HEADERS
 from .access_policy import NOTHING_TO_WATCH, can_be_watched
 from .asked_approvals import refuse_answer
 from .connection_hooks import agent_of
 from .event_streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
+from .list_json import principals_json
 from .permissions import Action, Permit, Reject, describe_verdict
 from .posted_tool_answers import Answering, Standing, find_standing, find_subject, standing_frames, take_answers
+from .presence_stream import follow_presence
 from .refusals import BUSY, FAILED, refusal_response
 from .request_bodies import PostedQuestion, TooLarge, read_json, read_number, read_question
 from .service import Service
@@ -416,9 +418,7 @@ def _ui_stream(
 ) -> ASGIApp:
     headers = {**UI_STREAM_HEADERS, "x-everyword-request": _header_safe(request)}
     # A stream that began before its principal expired runs to its end: a page shows an error if an answer is cut off.
-    return StreamedResponse(
-        pieces, headers, seat, partial(service.open_connections.admit, caller.permit, outlives=True)
-    )
+    return StreamedResponse(pieces, headers, seat, partial(service.admit, caller.agent, caller.permit, outlives=True))
 
 
 def _request_id(said: str) -> RequestId:
@@ -477,12 +477,38 @@ async def get_events(service: Service, caller: Caller) -> ASGIApp:
         429: Too many open streams (`Limits.sockets_per_agent`, `Limits.sockets_per_principal`).
     """
     after = Seq(caller.after) if caller.after is not None else None
-    headers = {name: value for name, value in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")}
     with _seated(service, caller) as seat:
         async with service.directory.attach(caller.agent):
             pass  # if loading fails, the response can still have an error status
         pieces = follow_log(service.directory, service.slices, caller.agent, after)
-        return StreamedResponse(pieces, headers, seat.pop_all(), partial(service.open_connections.admit, caller.permit))
+        admit = partial(service.admit, caller.agent, caller.permit)
+        return StreamedResponse(pieces, PLAIN_STREAM_HEADERS, seat.pop_all(), admit)
+
+
+# -- presence ---------------------------------------------------------------------------------------------------------
+
+
+async def get_presence(service: Service, caller: Caller) -> ASGIApp:
+    """Return the principals that are connected to the agent; live with `Accept: text/event-stream`.
+
+    Connected is a principal with an open socket or stream. A live request is such a stream, too: a page without a
+    socket is present while it watches.
+
+    Answers:
+        200: `{"principals": [{"id": text, "name": text or null}]}`, in the order in which they came. As events: the
+            list, again after each change.
+        429: Too many open streams (`Limits.sockets_per_agent`, `Limits.sockets_per_principal`).
+    """
+    presence = service.directory.presence
+    if "text/event-stream" not in caller.request.headers.get("accept", ""):
+        shown = principals_json(presence.principals(caller.agent))
+        return JSONResponse(shown, headers={"cache-control": "no-store"})
+    with _seated(service, caller) as seat:
+        async with service.directory.attach(caller.agent):
+            pass  # if loading fails, the response can still have an error status
+        pieces = follow_presence(service.directory, caller.agent)
+        admit = partial(service.admit, caller.agent, caller.permit)
+        return StreamedResponse(pieces, PLAIN_STREAM_HEADERS, seat.pop_all(), admit)
 
 
 RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
@@ -491,6 +517,7 @@ RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
     "chat/stream": {"GET": get_stream},
     "chat/stop": {"POST": post_stop},
     "events": {"GET": get_events},
+    "presence": {"GET": get_presence},
 }
 
 OWN: Final[Action] = "request"
@@ -506,6 +533,7 @@ ACTIONS: Final[Mapping[str, Sequence[Action]]] = {
     "chat/stream": ("read",),
     "chat/stop": ("stop",),
     "events": ("read",),
+    "presence": ("read",),
 }
 """The actions of each resource. A request is admitted if the client may do one of them."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..agents import Approval, ApprovalPage, Conversation, ConversationChange, ConversationPage, Participant
 
 __all__ = ["approval_json", "approvals_json", "change_json", "conversation_json", "conversations_json"]
+__all__ += ["principals_json"]
 
 JsonObject = dict[str, Any]
 
@@ -73,6 +75,11 @@ def approvals_json(page: ApprovalPage, allowed: dict[str, bool]) -> JsonObject:
     """Return a page of approvals; `allowed` says by id which the client may answer."""
     approvals = [approval_json(each, may_answer=allowed.get(each.id)) for each in page.approvals]
     return {"approvals": approvals, "cursor": page.cursor}
+
+
+def principals_json(principals: Sequence[Participant]) -> JsonObject:
+    """Return the principals that are connected to an agent."""
+    return {"principals": [_participant(who) for who in principals]}
 
 
 def _participant(who: Participant | None) -> JsonObject | None:

@@ -33,7 +33,7 @@ from ..errors import (
 from ..ids import AgentId
 from ..principals import Principal, acting_as
 from ..runtime.api.lists import ConversationStatus
-from ..wire.sse import KEEP_ALIVE, UI_STREAM_HEADERS, encode_sse
+from ..wire.sse import KEEP_ALIVE, PLAIN_STREAM_HEADERS, encode_sse
 from .approval_page import approval_page
 from .list_json import approval_json, approvals_json, change_json, conversation_json, conversations_json
 from .permissions import Action, Connecting, Permit, Reject
@@ -61,8 +61,6 @@ MOST_LOOKED_AT: Final = 1000
 
 MOST_BYTES: Final = 64 * 1024
 """Bytes of a body."""
-
-STREAM_HEADERS: Final = {name: value for name, value in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")}
 
 
 class _Caller(NamedTuple):
@@ -445,7 +443,7 @@ class ListResources:
         seat = ExitStack()
         seat.enter_context(readers.hold(lists, principal.id))
         permit = Permit(principal, clock=service.directory.clock)
-        return StreamedResponse(pieces, STREAM_HEADERS, seat, partial(service.open_connections.admit, permit))
+        return StreamedResponse(pieces, PLAIN_STREAM_HEADERS, seat, partial(service.open_connections.admit, permit))
 
 
 def _place(request: Request) -> tuple[str, list[str]] | None:

@@ -11,7 +11,7 @@ from ..ids import Millis
 from ..runtime.clock import Clock
 from .permissions import Permit
 
-__all__ = ["OpenConnections"]
+__all__ = ["Close", "OpenConnections"]
 
 Close = Callable[[], None]
 

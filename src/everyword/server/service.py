@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..ids import AgentId
 from ..runtime.directory import Directory
+from .connected_clients import ConnectedClients
 from .limits import Limits
 from .memory_budget import MemoryBudget
-from .open_connections import OpenConnections
-from .presence import Presence
+from .open_connections import Close, OpenConnections
+from .permissions import Permit
 from .rate_limits import RateLimiter, TrafficLimiter
 from .reader_limit import ReaderLimit
 from .shared_slices import SharedSlices
@@ -44,7 +48,7 @@ class Service:
     """The links to other nodes; None when the store belongs to this process alone."""
     group: NodeGroup | None = None
     """The nodes that answer health checks together; None when the store belongs to this process alone."""
-    presence: Presence = field(default_factory=Presence)
+    clients: ConnectedClients = field(default_factory=ConnectedClients)
     slices: SharedSlices = field(default_factory=SharedSlices)
 
     @classmethod
@@ -67,3 +71,12 @@ class Service:
             node=node,
             group=group,
         )
+
+    @contextmanager
+    def admit(self, agent: AgentId, permit: Permit, close: Close, *, outlives: bool = False) -> Iterator[None]:
+        """Count the principal of a stream as present while the block runs; see `OpenConnections.admit`."""
+        with (
+            self.open_connections.admit(permit, close, outlives=outlives),
+            self.directory.presence.join(agent, permit.principal.identity),
+        ):
+            yield

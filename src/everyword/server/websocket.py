@@ -43,9 +43,9 @@ from ..wire.parse import BadCall, CallMethod, HandshakeFrame, Other, SetState, p
 from .chat_snapshot import take_snapshot
 from .client_commands import ClientCommands
 from .close_codes import COME_BACK, GOING_AWAY, INTERNAL, TRY_LATER
+from .connected_clients import ConnectedClients
 from .connection_hooks import ConnectionHooks, agent_of
 from .incoming_frames import refusal_of, text_of
-from .presence import Presence
 from .refusals import SESSION_ENDED, TRY_AGAIN, UNREAD
 from .socket_context import SocketContext, SocketSettings
 from .socket_delivery import SocketDelivery
@@ -69,7 +69,7 @@ async def serve_socket(
     websocket: WebSocket,
     directory: Directory,
     agent: AgentId,
-    presence: Presence,
+    clients: ConnectedClients,
     settings: SocketSettings,
     send: Send | None = None,
 ) -> None:
@@ -83,7 +83,7 @@ async def serve_socket(
     loaded: LoadedAgent | None = None
     resumed = resumed_from(websocket.scope)
     try:
-        with presence.present(agent, owner):
+        with clients.present(agent, owner):
             cursor = resumed[1] if resumed is not None else None
             async with directory.attach(agent) as loaded, loaded.subscribe(cursor) as subscription:
                 serial = f"s{next(_serials)}-{_process_mark}" if resumed is None else resumed[0].serial
@@ -91,8 +91,12 @@ async def serve_socket(
                 transport = SocketTransport(websocket.scope, send or websocket.send, settings.slices)
                 socket = _Socket(websocket, context, subscription, resumed[0] if resumed is not None else None)
                 opened = settings.open_connections
-                with opened.admit(settings.permit, socket.end) if opened is not None else nullcontext():
-                    code, reason = await socket.serve(transport, subscription, presence)
+                with (
+                    opened.admit(settings.permit, socket.end) if opened is not None else nullcontext(),
+                    directory.presence.join(context.agent, settings.permit.principal.identity),
+                    directory.presence.watch(context.agent, socket.tell_presence),
+                ):
+                    code, reason = await socket.serve(transport, subscription, clients)
     except WebSocketDisconnect:
         return
     except AgentGone:
@@ -143,6 +147,9 @@ class _Socket:
         self._closed: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
         """Set when the server closes the socket: the agent's own code asked for it, or the principal expired."""
         own = agent_of(context.loaded)
+        self._sender = ConnectionSender(self._outbox, self._closed, context.settings.unread_seconds)
+        self._shows_presence = websocket.query_params.get("presence") == "1"
+        """Whether the client is told who is connected: it asks for it, because others expect no such frame."""
         self._is_chat = own is None or isinstance(own, AIChatAgent)
         self._hooks: ConnectionHooks | None = None
         if own is not None:
@@ -151,7 +158,7 @@ class _Socket:
         """False for a connection that gets only what the agent sends, and replies to its own frames."""
 
     def _connection(self) -> Connection:
-        sender = ConnectionSender(self._outbox, self._closed, self._context.settings.unread_seconds)
+        sender = self._sender
         connection = Connection(
             self._context.serial,
             self._context.owner,
@@ -167,13 +174,13 @@ class _Socket:
         return connection
 
     async def serve(
-        self, transport: SocketTransport, subscription: Subscription, presence: Presence
+        self, transport: SocketTransport, subscription: Subscription, clients: ConnectedClients
     ) -> tuple[int, str]:
         """Serve until one side closes; return the close code and the reason, or raise what ended the connection."""
         snapshot = await take_snapshot(self._context.loaded)
         if self._resumed is None:
             subscription.skip_to(snapshot.head)
-        view = _new_view(self._context, self._memory(snapshot), presence)
+        view = _new_view(self._context, self._memory(snapshot), clients)
         arrival = TranscriptArrival(view.client_list, self._context.directory.clock)
         commands = ClientCommands(self._context, self._hooks, self._outbox, view.client_list, arrival)
         delivery = SocketDelivery(
@@ -190,6 +197,7 @@ class _Socket:
         self._context.check_lease()
         if self._resumed is None:
             await delivery.greet(self._greeting(view))
+        self.tell_presence()
         if self._hooks is not None:
             self._hooks.joined() if self._resumed is None else self._hooks.resumed()
         return await self._until_closed(self._read(commands), delivery.run(snapshot.runs))
@@ -258,6 +266,12 @@ class _Socket:
         if not self._closed.done():
             self._closed.set_result((COME_BACK, SESSION_ENDED))
 
+    def tell_presence(self) -> None:
+        """Send the list of connected principals, to a client that asked for it."""
+        if self._shows_presence:
+            here = self._context.directory.presence.principals(self._context.agent)
+            self._sender.send(frames.presence([(who.id, who.name) for who in here]).decode())
+
     def _greeting(self, view: ChatView) -> list[bytes]:
         """Return the first frames: what the chat is doing, the agent's identity, its state, the MCP servers (none)."""
         kind, name = split_agent_id(self._context.agent)
@@ -317,14 +331,14 @@ class ConnectionSender:
             self.close(TRY_LATER, UNREAD)
 
 
-def _new_view(context: SocketContext, memory: ViewMemory, presence: Presence) -> ChatView:
+def _new_view(context: SocketContext, memory: ViewMemory, clients: ConnectedClients) -> ChatView:
     agent, reconciler = context.agent, context.loaded.reconciler
     return ChatView(
         memory,
         socket=context.serial,
         owner=context.owner,
         transcript=lambda: reconciler.view.conversation,
-        is_present=lambda owner: presence.is_present(agent, owner),
+        is_present=lambda owner: clients.is_present(agent, owner),
         is_shown=reconciler.view.shows,
         is_followed=reconciler.view.is_followed,
     )

@@ -126,6 +126,11 @@ def mcp_servers() -> bytes:
     return _typed("cf_agent_mcp_servers", mcp={"servers": {}, "tools": [], "prompts": [], "resources": []})
 
 
+def presence(principals: Sequence[tuple[str, str | None]]) -> bytes:
+    """Return the frame with the id and name of every principal that is connected, for clients that ask for it."""
+    return _typed("everyword_presence", principals=[{"id": id, "name": name} for id, name in principals])
+
+
 def rpc_error(call: str, text: str) -> bytes:
     return _encode({"type": "rpc", "id": call, "success": False, "error": text})
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ..events import ABSENT, Chunk, Event, Outcome, encode_event
 from ..ids import Seq
 
-__all__ = ["DONE", "KEEP_ALIVE", "UI_STREAM_HEADERS", "chunk_event", "encode_sse"]
+__all__ = ["DONE", "KEEP_ALIVE", "PLAIN_STREAM_HEADERS", "UI_STREAM_HEADERS", "chunk_event", "encode_sse"]
 __all__ += ["log_event", "public_event", "retry_after", "terminal_events"]
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -28,6 +28,11 @@ UI_STREAM_HEADERS: Final[Mapping[str, str]] = {
     "x-vercel-ai-ui-message-stream": "v1",
     "x-accel-buffering": "no",
 }
+
+PLAIN_STREAM_HEADERS: Final = {
+    name: each for name, each in UI_STREAM_HEADERS.items() if not name.startswith("x-vercel")
+}
+"""For streams that are not the AI SDK's."""
 
 # What events say about connections and failures stays here (R-15, R-29).
 _PRIVATE: Final = {

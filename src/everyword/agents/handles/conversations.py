@@ -182,6 +182,27 @@ class Conversations:
         handle = await self._found(kind, name)
         await handle._do("mark_read", None, {"principal": _id(principal), "messages": messages})
 
+    async def presence(self, kind: type[Agent] | str, name: str) -> Sequence[Participant]:
+        """Return the principals that are connected to the conversation's agent: those with an open socket or stream.
+
+        A client whose network is lost counts as connected until the server notices it, usually within a minute.
+        """
+        handle: Any = self._app._handle_at(self._agent(kind, name))
+        return [
+            Participant(*who) for who in await handle._do("presence", list[tuple[str, str | None]], {"known": None})
+        ]
+
+    async def watch_presence(self, kind: type[Agent] | str, name: str) -> AsyncIterator[Sequence[Participant]]:
+        """Yield the connected principals, now and after each change. It goes on when another node owns the agent."""
+        handle: Any = self._app._handle_at(self._agent(kind, name))
+        options = {"is_wait": True, "is_repeatable": True, "ends_with_caller": True}
+        known: list[tuple[str, str | None]] | None = None
+        while True:
+            here = await handle._do("presence", list[tuple[str, str | None]], {"known": known}, **options)
+            if here != known:
+                yield [Participant(*who) for who in here]
+            known = here
+
     async def delete(self, kind: type[Agent] | str, name: str) -> None:
         """Delete a conversation: its agent, all that it stored, and every agent below it.
 

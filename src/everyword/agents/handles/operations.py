@@ -249,6 +249,12 @@ async def mark_read(agent: Any, principal: str, messages: int | None) -> None:
 
 
 @_operation
+async def presence(agent: Any, known: list[list[str | None]] | None) -> list[tuple[str, str | None]]:
+    here = await agent._runtime.conversation.presence(known)
+    return [(who.id, who.name) for who in here]
+
+
+@_operation
 async def answer_approval(agent: Any, call: str, approved: bool, reason: str | None) -> bool:
     answered: bool = await agent._runtime.conversation.answer_approval(CallId(call), approved=approved, reason=reason)
     return answered

@@ -13,6 +13,7 @@ from ...ids import AgentId, CallId
 from ...log.features import CONVERSATIONS, is_usable
 from ...messages.tool_calls import ApprovalAnswer
 from ...principals import acting_for
+from ...rows import Participant
 from ..directory import Directory
 from ..random_ids import random_request_id
 
@@ -58,6 +59,13 @@ class ConversationAccess:
         await self._check_usable()
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.ask(MarkRead(principal, messages))
+
+    async def presence(self, known: list[Any] | None) -> list[Participant]:
+        """Return the connected principals; with `known` (ids and names), as soon as they are others, or in a while."""
+        presence = self._directory.presence
+        if known is None:
+            return presence.principals(self._agent)
+        return await presence.changed_from(self._agent, [Participant(*who) for who in known])
 
     async def answer_approval(self, call: CallId, *, approved: bool, reason: str | None) -> bool:
         """Approve or deny a call; False if it does not wait for an approval: another answer was first."""

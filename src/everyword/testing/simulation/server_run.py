@@ -12,7 +12,7 @@ from ...log.base import LogStore
 from ...runtime.api import Responder
 from ...runtime.clock import Clock
 from ...runtime.directory import Directory, Settings
-from ...server.presence import Presence
+from ...server.connected_clients import ConnectedClients
 from ...server.shared_slices import SharedSlices
 from ...server.socket_context import SocketSettings
 from ...server.websocket import serve_socket
@@ -42,7 +42,7 @@ class ServerRun:
         self.links: list[Link] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.directory = Directory(store, responders, clock=clock, settings=settings)
-        self._presence, self.slices = Presence(), SharedSlices()
+        self._clients, self.slices = ConnectedClients(), SharedSlices()
         self._context = self.new_context()
         self._opening = self.start(self.directory.open())
 
@@ -64,7 +64,7 @@ class ServerRun:
     def socket(self, link: Link, agent: str, owner: str) -> Coroutine[Any, Any, None]:
         """Serve a socket of this server."""
         settings, websocket = SocketSettings(slices=self.slices), link.websocket(owner)
-        return serve_socket(websocket, self.directory, AgentId(agent), self._presence, settings, link.send)
+        return serve_socket(websocket, self.directory, AgentId(agent), self._clients, settings, link.send)
 
     async def stop(self) -> None:
         """Shut down and close the sockets; return early if the server crashes meanwhile."""

@@ -1,4 +1,4 @@
-"""Which clients are connected to which agent."""
+"""Which clients, by the names that they give themselves (`_pk`), are connected to which agent."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from ..ids import AgentId
 
-__all__ = ["Presence"]
+__all__ = ["ConnectedClients"]
 
 
 @dataclass
-class Presence:
+class ConnectedClients:
     """Which clients (`_pk`) have a socket to which agent."""
 
     _here: dict[AgentId, dict[str, int]] = field(default_factory=dict)
