@@ -30,6 +30,7 @@ MODULES = (
     "tests.server.test_page",
     "tests.server.test_parity",
     "tests.server.test_plain_agents",
+    "tests.server.test_presence",
     "tests.server.test_rate_limited_receive",
     "tests.server.test_reading",
     "tests.server.test_refused_clients",

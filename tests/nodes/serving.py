@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import uvicorn
 
+from everyword import Connecting, Principal
 from everyword.agents import AIChatAgent, Turn, callable_method
 from everyword.log.features import is_usable
 from everyword.server import Everyword, Limits
@@ -178,13 +179,18 @@ class _Announced(uvicorn.Server):
         os.write(1, b"ready\n")
 
 
+def as_it_says(connecting: Connecting) -> Principal:
+    """A client is the user that its query names."""
+    return Principal(connecting.request.query_params.get("user", "local"))
+
+
 def main(store: str, port: str, name: str, lease: str, listen: str, address: str, release: str) -> None:
     """Serve until the process is killed or told to stop."""
     play_release(int(release))
     logging.basicConfig(format=f"%(asctime)s {name} %(message)s", level=logging.WARNING)
     settings = NodeSettings(name=name, lease=float(lease), listen=listen, address=address)
     limits = Limits(requests_per_minute=10**6, frames_per_minute=10**6)
-    app = Everyword([Chat, Endless, Paced], store=store, node=settings, limits=limits)
+    app = Everyword([Chat, Endless, Paced], store=store, node=settings, limits=limits, authorize=as_it_says)
     Endless.app, Endless.knows_feature = app, int(release) == NEW
     app.grace = 0.5
     config = uvicorn.Config(
