@@ -52,6 +52,15 @@ class Cashier(AIChatAgent):
                     yield chunk
 
 
+class Desk(AIChatAgent):
+    sub_agent_classes = (Cashier,)
+
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
+        cashier = await self.sub_agent(Cashier, "till")
+        await cashier.save_messages(self.messages[-1].text)
+        yield "Your question is with the cashier."
+
+
 @pytest.fixture(params=STORES)
 def stores(request: pytest.FixtureRequest) -> Stores:
     return stores_of(request.param, request)
@@ -59,7 +68,7 @@ def stores(request: pytest.FixtureRequest) -> Stores:
 
 @asynccontextmanager
 async def serving(stores: Stores, **options: Any) -> AsyncIterator[Everyword]:
-    app = Everyword([Chat, Cashier], store=stores.make(), **options)
+    app = Everyword([Chat, Cashier, Desk], store=stores.make(), **options)
     async with asyncio.timeout(PATIENCE), app:
         yield app
 
@@ -208,6 +217,21 @@ async def test_an_approval_waits_in_the_inbox_and_is_answered_from_there(stores:
         assert (record.tool, record.input, record.summary) == ("pay", {"amount": 5}, "Pay 5 euros")
         with pytest.raises(AlreadyAnswered, match="unable to answer"):
             await app.approvals.answer(waits.id, True)
+
+
+async def test_a_conversation_waits_while_its_sub_agent_asks(stores: Stores) -> None:
+    Cashier.paid = []
+    async with serving(stores) as app, aclosing(app.conversations.watch()) as changes:
+        await ask(app, "front", "pay please", cls=Desk)
+        while (change := await anext(changes)).conversation is None or change.conversation.status != "waiting":
+            pass
+        assert await titles(app, principal=ANN, status="waiting") == ["pay please"]
+        (waits,) = (await app.approvals.list(principal=ANN)).approvals
+        assert (waits.kind, waits.name) == ("desk", "front")
+        await app.approvals.answer(waits.id, True, by=BOB)
+        while (change := await anext(changes)).conversation is None or change.conversation.status != "idle":
+            pass
+        assert await titles(app, status="waiting") == []
 
 
 @pytest.mark.parametrize("stores", ["memory", "sqlite"], indirect=True)  # the clock of PostgreSQL is its own

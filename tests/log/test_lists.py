@@ -96,7 +96,7 @@ async def test_conversations_are_selected(stores: Stores) -> None:
     async with stores.opened() as store:
         await put(store, "chat/a", conversation(1))
         await put(store, "chat/b", conversation(2, owner="bob"))
-        await put(store, "help/c", conversation(3, status="waiting"))
+        await put(store, "help/c", conversation(3, status="waiting"), waiting("k", 3))
         await put(store, "help/d", conversation(4, archived_at=Millis(4)))
         await put(store, "chat/e", conversation(5, owner=None, status="failed"))
         assert await names(store, owner="ann") == ["help/d", "help/c", "chat/a"]
@@ -110,6 +110,25 @@ async def test_conversations_are_selected(stores: Stores) -> None:
         assert await names(store, owner="ann", kinds=["chat", "help"], status="waiting") == ["help/c"]
         assert await names(store, owner="eve") == []
         assert await names(store, owner="") == []
+
+
+async def test_a_conversation_waits_while_a_call_of_an_agent_below_it_waits(stores: Stores) -> None:
+    async with stores.opened() as store:
+        await put(store, "chat/a", conversation(1, status="running"))
+        await put(store, "chat/b", conversation(2, status="running"), waiting("no", 5, status="announced"))
+        await put(store, "chat/c", conversation(3), settled("k", 4))
+        below = await put(store, "chat/a/sub/chat/x", waiting("k", 4))
+        for owner in ("ann", None):
+            assert await names(store, owner=owner, status="waiting") == ["chat/a"]
+            assert await names(store, owner=owner, status="running") == ["chat/b"]
+            assert await names(store, owner=owner, status="idle") == ["chat/c"]
+            found = await lists(store).conversations(ConversationQuery(owner=owner))
+            assert [each.status for each in found] == ["idle", "running", "waiting"]
+        found_alone = await lists(store).find_conversation(AgentId("chat/a"))
+        assert found_alone is not None and found_alone.status == "waiting"
+        await below.append(fact("x"), rows=[settled("k", 6), KeptRow(WAITING, "k", None)])
+        assert await names(store, status="waiting") == []
+        assert await names(store, owner="ann", status="running") == ["chat/b", "chat/a"]
 
 
 async def test_owners_that_differ_in_unprintable_characters_are_different(stores: Stores) -> None:

@@ -12,10 +12,19 @@ from typing import Protocol
 import msgspec
 
 from ..ids import AgentId, Millis, root_id, split_agent_id
-from ..rows import CONVERSATION, SETTLED, WAITING, ApprovalRecord, ConversationSummary, KeptRow, decode_listed
+from ..rows import (
+    CONVERSATION,
+    SETTLED,
+    WAITING,
+    ApprovalRecord,
+    ConversationStatus,
+    ConversationSummary,
+    KeptRow,
+    decode_listed,
+)
 
 __all__ = ["AgentLists", "ApprovalQuery", "ConversationQuery", "ListedApproval", "ListedConversation"]
-__all__ += ["select_approvals", "select_conversations"]
+__all__ += ["conversation_statement", "find_waiting_roots", "select_approvals", "select_conversations"]
 
 
 class ListedConversation(msgspec.Struct, frozen=True):
@@ -23,6 +32,12 @@ class ListedConversation(msgspec.Struct, frozen=True):
 
     agent: AgentId
     summary: ConversationSummary
+    waits: bool = False
+    """Whether a call of its agent, or of an agent below it, waits for an approval."""
+
+    @property
+    def status(self) -> ConversationStatus:
+        return "waiting" if self.waits else self.summary.status
 
 
 class ListedApproval(msgspec.Struct, frozen=True):
@@ -89,13 +104,23 @@ class AgentLists(Protocol):
         ...
 
 
+def conversation_statement(query: ConversationQuery) -> str:
+    """Return the name of the statement that finds the conversations of a query by an index."""
+    if query.status == "waiting":
+        return "conversations_waiting"
+    if query.owner is None:
+        return "conversations_by_time"
+    return "conversations_by_owner" if query.status in (None, "idle") else "conversations_by_status"
+
+
 # -- the same for stores that have the rows in memory -----------------------------------------------------------------
 
 
 def select_conversations(rows: Sequence[tuple[AgentId, KeptRow]], query: ConversationQuery) -> list[ListedConversation]:
     """Return the page that a query asks for, of all kept rows."""
+    waiting = find_waiting_roots(rows)
     found = [
-        ListedConversation(agent, decode_listed(row.body, ConversationSummary))
+        ListedConversation(agent, decode_listed(row.body, ConversationSummary), agent in waiting)
         for agent, row in rows
         if row.kind == CONVERSATION and row.body is not None and root_id(agent) == agent
     ]
@@ -104,12 +129,21 @@ def select_conversations(rows: Sequence[tuple[AgentId, KeptRow]], query: Convers
     return wanted[: query.limit]
 
 
+def find_waiting_roots(rows: Sequence[tuple[AgentId, KeptRow]]) -> set[AgentId]:
+    """Return the root agents of the calls that wait for an approval."""
+    return {
+        root_id(agent)
+        for agent, row in rows
+        if row.kind == WAITING and row.body is not None and decode_listed(row.body, ApprovalRecord).status == "waiting"
+    }
+
+
 def _is_wanted(each: ListedConversation, query: ConversationQuery) -> bool:
     summary, before = each.summary, query.before
     return (
         (query.owner is None or summary.owner == query.owner)
         and (query.kinds is None or split_agent_id(each.agent)[0] in query.kinds)
-        and (query.status is None or summary.status == query.status)
+        and (query.status is None or each.status == query.status)
         and (query.archived is None or (summary.archived_at is not None) == query.archived)
         and (before is None or (summary.updated_at, each.agent.encode()) < (before[0], before[1].encode()))
     )

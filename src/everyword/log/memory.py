@@ -14,8 +14,8 @@ from typing import assert_never
 
 from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
-from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix
-from ..rows import CONVERSATION, LISTED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix, root_id
+from ..rows import LISTED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from .base import REPLAYED, Activation, Batch, OneBatchAtATime, Pruned, Stored, StoreFiles, Unchanged
 from .lists import (
     AgentLists,
@@ -286,7 +286,7 @@ class _MemoryLists:
         return select_conversations(self._rows(), query)
 
     async def find_conversation(self, agent: AgentId) -> ListedConversation | None:
-        found = [(each, row) for each, row in self._rows() if each == agent and row.kind == CONVERSATION]
+        found = [(each, row) for each, row in self._rows() if root_id(each) == agent]
         return next(iter(select_conversations(found, ConversationQuery())), None)
 
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:

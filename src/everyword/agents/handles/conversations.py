@@ -280,7 +280,7 @@ class Conversations:
             name=name,
             title=summary.title if summary.title is not None else summary.question,
             preview=summary.preview,
-            status=summary.status,
+            status=found.status,
             owner=summary.owner,
             participants=summary.participants,
             created_at=summary.created_at / 1000,

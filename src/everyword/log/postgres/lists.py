@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...ids import AgentId, Millis
 from ...rows import ApprovalRecord, ConversationSummary, decode_listed, listed_owner
-from ..lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation
+from ..lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, conversation_statement
 from .queries import Queries
 
 __all__ = ["PostgresLists"]
@@ -23,17 +23,13 @@ class PostgresLists:
 
     async def conversations(self, query: ConversationQuery) -> list[ListedConversation]:
         found: list[ListedConversation] = []
-        name = "conversations_by_owner"
-        if query.owner is None:
-            name = "conversations_by_time"
-        elif query.status is not None and query.status != "idle":
-            name = "conversations_by_status"
+        name, owner = conversation_statement(query), listed_owner(query.owner) if query.owner is not None else None
         at, agent = query.before or (END_OF_TIME, "")
         kinds = None if query.kinds is None else list(query.kinds)
         for archived in (False, True) if query.archived is None else (query.archived,):
-            values = listed_owner(query.owner), archived, at, agent, query.status, kinds, query.limit
+            values = owner, archived, at, agent, query.status, kinds, query.limit
             rows = await self._queries().listed(name, *values)
-            found += [ListedConversation(AgentId(row["id"]), _summary(row["body"])) for row in rows]
+            found += [ListedConversation(AgentId(row["id"]), _summary(row["body"]), row["waits"]) for row in rows]
         found = [each for each in found if query.owner is None or each.summary.owner == query.owner]
         if query.archived is None:
             found.sort(key=lambda each: (each.summary.updated_at, each.agent.encode()), reverse=True)
@@ -41,7 +37,7 @@ class PostgresLists:
 
     async def find_conversation(self, agent: AgentId) -> ListedConversation | None:
         found = await self._queries().listed("find_conversation", agent)
-        return ListedConversation(agent, _summary(found[0]["body"])) if found else None
+        return ListedConversation(agent, _summary(found[0]["body"]), found[0]["waits"]) if found else None
 
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         name = "settled_approvals" if query.is_settled else "waiting_approvals"

@@ -20,7 +20,7 @@ from ...rows import (
     listed_columns,
     listed_owner,
 )
-from ..lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation
+from ..lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, conversation_statement
 from .queries import Reader
 from .reader_pool import ReaderPool
 from .statements import SQL
@@ -62,7 +62,7 @@ class SqliteLists:
         for archived in (False, True) if query.archived is None else (query.archived,):
             name, values = _conversation_statement(query, archived=archived)
             rows = await self._all(name, values)
-            found += [ListedConversation(AgentId(agent), _summary(body)) for agent, body in rows]
+            found += [ListedConversation(AgentId(agent), _summary(body), bool(waits)) for agent, body, waits in rows]
         found = [each for each in found if query.owner is None or each.summary.owner == query.owner]
         if query.archived is None:
             found.sort(key=lambda each: (each.summary.updated_at, each.agent.encode()), reverse=True)
@@ -70,7 +70,7 @@ class SqliteLists:
 
     async def find_conversation(self, agent: AgentId) -> ListedConversation | None:
         found = await self._all("find_conversation", (agent,))
-        return ListedConversation(agent, _summary(found[0][1])) if found else None
+        return ListedConversation(agent, _summary(found[0][1]), bool(found[0][2])) if found else None
 
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         at, agent, key = query.after or ((END_OF_TIME, "", "") if query.is_settled else (-1, "", ""))
@@ -96,12 +96,9 @@ class SqliteLists:
 def _conversation_statement(query: ConversationQuery, *, archived: bool) -> tuple[str, Sequence[Any]]:
     at, agent = query.before or (END_OF_TIME, "")
     kinds = None if query.kinds is None else msgspec.json.encode(list(query.kinds)).decode()
-    values = listed_owner(query.owner), int(archived), at, agent, query.status, kinds, query.limit
-    if query.owner is None:
-        return "conversations_by_time", values
-    if query.status is None or query.status == "idle":
-        return "conversations_by_owner", values
-    return "conversations_by_status", values
+    owner = listed_owner(query.owner) if query.owner is not None else None
+    values = owner, int(archived), at, agent, query.status, kinds, query.limit
+    return conversation_statement(query), values
 
 
 def _summary(body: bytes) -> ConversationSummary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ids import AgentId, Millis, root_id
-from ...log.lists import ApprovalQuery, ConversationQuery, select_approvals, select_conversations
+from ...log.lists import ApprovalQuery, ConversationQuery, find_waiting_roots, select_approvals, select_conversations
 from ...rows import CONVERSATION, KeptRow, encode_listed
 from .server import Call, statement
 from .tables import Row, rows
@@ -27,7 +27,7 @@ def _page(call: Call, owner: str | None, archived: bool, at: int, agent: str, *v
     status, kinds, limit = values
     query = ConversationQuery(owner, kinds, status, archived, (Millis(at), AgentId(agent)), limit)
     found = select_conversations(_rows(call), query)
-    return rows("id body", [[each.agent, encode_listed(each.summary)] for each in found])
+    return rows("id body waits", [[each.agent, encode_listed(each.summary), each.waits] for each in found])
 
 
 @statement("conversations_by_owner")
@@ -41,14 +41,20 @@ async def conversations_by_status(call: Call, *values: Any) -> list[Row]:
 
 
 @statement("conversations_by_time")
-async def conversations_by_time(call: Call, _: str, *values: Any) -> list[Row]:
-    return _page(call, None, *values)
+async def conversations_by_time(call: Call, *values: Any) -> list[Row]:
+    return _page(call, *values)
+
+
+@statement("conversations_waiting")
+async def conversations_waiting(call: Call, *values: Any) -> list[Row]:
+    return _page(call, *values)
 
 
 @statement("find_conversation")
 async def find_conversation(call: Call, agent: str) -> list[Row]:
     found = [row for each, row in _rows(call) if each == agent and row.kind == CONVERSATION]
-    return rows("id body", [[agent, row.body] for row in found])
+    waits = agent in find_waiting_roots(_rows(call))
+    return rows("id body waits", [[agent, row.body, waits] for row in found])
 
 
 @statement("waiting_approvals")

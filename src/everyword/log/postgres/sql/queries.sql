@@ -214,26 +214,43 @@ insert into everyword.pruned_states (agent, states) values ($1, $2);
 -- name: add_pages
 insert into everyword.page (agent, number, body) select $1, * from unnest($2::int[], $3::bytea[]);
 
+-- A conversation waits for a person while a call of its agent, or of an agent below it, waits for an approval.
+
 -- name: conversations_by_owner
-select id, body from everyword.conversation
-  where owner = $1 and archived = $2 and (updated, id) < ($3, $4) and ($5::text is null or status = $5)
-    and ($6::text[] is null or kind = any ($6))
-  order by updated desc, id desc limit $7;
+select c.id, c.body, exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits
+  from everyword.conversation c
+  where c.owner = $1 and c.archived = $2 and (c.updated, c.id) < ($3, $4)
+    and ($5::text is null or (c.status = $5 and not exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting')))
+    and ($6::text[] is null or c.kind = any ($6))
+  order by c.updated desc, c.id desc limit $7;
 
 -- name: conversations_by_status
-select id, body from everyword.conversation
-  where owner = $1 and archived = $2 and (updated, id) < ($3, $4) and status = $5 and status <> 'idle'
-    and ($6::text[] is null or kind = any ($6))
-  order by updated desc, id desc limit $7;
+select c.id, c.body, false as waits
+  from everyword.conversation c
+  where c.owner = $1 and c.archived = $2 and (c.updated, c.id) < ($3, $4) and c.status = $5 and c.status <> 'idle'
+    and not exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting')
+    and ($6::text[] is null or c.kind = any ($6))
+  order by c.updated desc, c.id desc limit $7;
 
 -- name: conversations_by_time
-select id, body from everyword.conversation
-  where $1::text is not null and archived = $2 and (updated, id) < ($3, $4) and ($5::text is null or status = $5)
-    and ($6::text[] is null or kind = any ($6))
-  order by updated desc, id desc limit $7;
+select c.id, c.body, exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits
+  from everyword.conversation c
+  where $1::text is null and c.archived = $2 and (c.updated, c.id) < ($3, $4)
+    and ($5::text is null or (c.status = $5 and not exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting')))
+    and ($6::text[] is null or c.kind = any ($6))
+  order by c.updated desc, c.id desc limit $7;
+
+-- name: conversations_waiting
+select c.id, c.body, true as waits
+  from everyword.conversation c
+  where c.id in (select p.root from everyword.approval p where p.kind = 'waiting')
+    and ($1::text is null or c.owner = $1) and c.archived = $2 and (c.updated, c.id) < ($3, $4)
+    and $5::text is not null and ($6::text[] is null or c.kind = any ($6))
+  order by c.updated desc, c.id desc limit $7;
 
 -- name: find_conversation
-select id, body from everyword.conversation where id = $1;
+select c.id, c.body, exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits
+  from everyword.conversation c where c.id = $1;
 
 -- name: waiting_approvals
 select p.id, p.key, p.body, c.body as above from everyword.approval p

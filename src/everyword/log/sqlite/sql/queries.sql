@@ -339,24 +339,37 @@ DELETE FROM approval WHERE agent = ?1 AND kind = ?2 AND key = ?3;
 DELETE FROM approval WHERE agent = ?1;
 
 -- name: find_conversation
-SELECT id, body FROM conversation WHERE id = ?1;
+SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits
+FROM conversation WHERE id = ?1;
+
+-- A conversation waits for a person while a call of its agent, or of an agent below it, waits for an approval.
 
 -- name: conversations_by_owner
-SELECT id, body FROM conversation INDEXED BY conversation_by_owner
+SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits
+FROM conversation INDEXED BY conversation_by_owner
 WHERE owner = ?1 AND archived = ?2 AND (updated, id) < (?3, ?4)
-  AND (?5 IS NULL OR status = ?5) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
+  AND (?5 IS NULL OR (status = ?5 AND NOT waits)) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
 ORDER BY updated DESC, id DESC LIMIT ?7;
 
 -- name: conversations_by_status
-SELECT id, body FROM conversation INDEXED BY conversation_by_status
+SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits
+FROM conversation INDEXED BY conversation_by_status
 WHERE status = ?5 AND status <> 'idle' AND owner = ?1 AND archived = ?2 AND (updated, id) < (?3, ?4)
-  AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
+  AND NOT waits AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
 ORDER BY updated DESC, id DESC LIMIT ?7;
 
 -- name: conversations_by_time
-SELECT id, body FROM conversation INDEXED BY conversation_by_time
+SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits
+FROM conversation INDEXED BY conversation_by_time
 WHERE archived = ?2 AND (updated, id) < (?3, ?4)
-  AND (?5 IS NULL OR status = ?5) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
+  AND (?5 IS NULL OR (status = ?5 AND NOT waits)) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
+ORDER BY updated DESC, id DESC LIMIT ?7;
+
+-- name: conversations_waiting
+SELECT id, body, 1 FROM conversation
+WHERE id IN (SELECT root FROM approval WHERE kind = 'waiting')
+  AND (?1 IS NULL OR owner = ?1) AND archived = ?2 AND (updated, id) < (?3, ?4)
+  AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
 ORDER BY updated DESC, id DESC LIMIT ?7;
 
 -- name: waiting_approvals
