@@ -199,6 +199,18 @@ async def test_a_list_is_live() -> None:
             assert await anext(events) == {"type": "removed", "kind": "chat", "name": "ann-1"}
 
 
+async def test_unread_is_counted_for_who_asks_also_in_the_lists_of_everybody() -> None:
+    async with running() as (app, client):
+        await said(app, "ann-1", "hello", "ann")
+        page = (await client.get("/conversations?scope=all", headers=user("staff"))).json()
+        assert [each["unread"] for each in page["conversations"]] == [2]
+        async with live(client, "/conversations?scope=all", "staff") as events:
+            (first,) = (await anext(events))["conversations"]
+            assert first["unread"] == 2
+            await client.post("/conversations/chat/ann-1/read", headers=user("staff"), json={"messages": 1})
+            assert (await anext(events))["conversation"]["unread"] == 1
+
+
 async def test_a_live_list_ends_when_the_server_stops_and_when_its_client_is_disconnected() -> None:
     async with running() as (app, client):
         async with live(client, "/conversations", "ann") as events:
@@ -222,6 +234,7 @@ async def test_an_approval_is_answered_by_one_of_its_approvers() -> None:
             (waits,) = (await anext(inbox))["approvals"]
             assert (waits["tool"], waits["input"], waits["risk"]) == ("pay", {"amount": 5}, "high")
             assert waits["mayAnswer"] is True
+            assert waits["toolCallId"] == "k1"
             path = f"/approvals/{waits['id']}"
             (mine,) = (await client.get("/approvals", headers=user("ann"))).json()["approvals"]
             assert mine["mayAnswer"] is False

@@ -67,6 +67,7 @@ def approval_json(each: Approval, *, may_answer: bool | None = None) -> JsonObje
         "settledBy": _participant(each.settled_by),
         "reason": each.reason,
         "messageId": each.message_id,
+        "toolCallId": each.call,
     }
     return said if may_answer is None else {**said, "mayAnswer": may_answer}
 

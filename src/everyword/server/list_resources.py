@@ -163,6 +163,8 @@ class ListResources:
     async def list_conversations(self, caller: _Caller) -> ASGIApp:
         """List conversations, the newest change first; live with `Accept: text/event-stream`.
 
+        `unread` is counted for the principal.
+
         Query:
             scope: `mine` (the default) for conversations that the principal owns, or `all`. Of both, only those for
                 which `authorize` allows `list` are shown.
@@ -201,7 +203,9 @@ class ListResources:
         shown: list[Conversation] = []
         looked_at = 0
         while True:
-            page = await self._app.conversations.list(principal=caller.owner, cursor=cursor, limit=limit, **query)
+            page = await self._app.conversations.list(
+                principal=caller.owner, reader=caller.principal, cursor=cursor, limit=limit, **query
+            )
             shown += [e for e in page.conversations if await self._may(caller, e.kind, e.name, "list")]
             looked_at, cursor = looked_at + len(page.conversations), page.cursor
             if len(shown) >= limit or cursor is None or looked_at >= MOST_LOOKED_AT:
@@ -209,7 +213,7 @@ class ListResources:
                 return ConversationPage(shown, cursor)
 
     async def _watch_conversations(self, caller: _Caller, kind: str | None, limit: int) -> AsyncGenerator[bytes, None]:
-        changes = self._app.conversations.watch(principal=caller.owner, kind=kind, limit=limit)
+        changes = self._app.conversations.watch(principal=caller.owner, reader=caller.principal, kind=kind, limit=limit)
         async with aclosing(cast(AsyncGenerator[Any, None], changes)) as watched:
             async for change in _with_pauses(watched):
                 if change is None:

@@ -52,6 +52,8 @@ class Approval:
     agent: str = ""
     """The id of the agent that asks."""
     message_id: str = ""
+    call: str = ""
+    """The id of the call: `toolCallId` of its part in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ def approval_of(each: ListedApproval, kind: str, name: str) -> Approval:
         reason=record.reason,
         agent=each.agent,
         message_id=record.message_id,
+        call=record.call,
     )
 
 

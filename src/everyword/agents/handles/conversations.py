@@ -100,25 +100,26 @@ class Conversations:
         archived: bool | None = False,
         cursor: str | None = None,
         limit: int = 50,
+        reader: Principal | str | None = None,
     ) -> ConversationPage:
         """Return a page of conversations, the newest change first.
 
         Args:
-            principal: Only conversations that this principal owns; `unread` is counted for it. None for all.
+            principal: Only conversations that this principal owns. None for all.
             kind: Only agents of this class; None for all that the app serves.
             status: Only conversations with this status.
             archived: Only archived ones, only others (the default), or both (None).
             cursor: `cursor` of the page before.
             limit: Conversations in the page, 1 to 200.
+            reader: `unread` is counted for this principal; by default for `principal`.
 
         Raises:
             BadInput: the cursor is not one, or the limit is out of range.
         """
         if not 1 <= limit <= MOST:
             raise BadInput(f"unable to list conversations; limit is {limit}, and 1 to {MOST} are allowed")
-        reader = _id(principal)
         query = ConversationQuery(
-            owner=reader,
+            owner=_id(principal),
             kinds=self._kinds(kind),
             status=status,
             archived=archived,
@@ -128,7 +129,8 @@ class Conversations:
         found = await self._app._calls.lists.conversations(query)
         last = found[-1] if len(found) == limit else None
         more = write_cursor(last.summary.updated_at, last.agent) if last is not None else None
-        return ConversationPage([self._shown(each, reader) for each in found], more)
+        counted = _id(reader) or _id(principal)
+        return ConversationPage([self._shown(each, counted) for each in found], more)
 
     async def get(
         self, kind: type[Agent] | str, name: str, *, principal: Principal | str | None = None
@@ -213,37 +215,44 @@ class Conversations:
         await self._app.destroy(kind, name)
 
     async def watch(
-        self, *, principal: Principal | str | None = None, kind: type[Agent] | str | None = None, limit: int = 50
+        self,
+        *,
+        principal: Principal | str | None = None,
+        kind: type[Agent] | str | None = None,
+        limit: int = 50,
+        reader: Principal | str | None = None,
     ) -> AsyncIterator[ConversationChange]:
         """Yield the first page, then each conversation that changes or is removed; archived ones, too, when they do.
+
+        `unread` is counted for `reader`, by default for `principal`.
 
         Several changes of one conversation may be told as one. Changes by other nodes come within about a second.
         """
         owner, kinds, lists = _id(principal), self._kinds(kind), self._app._calls.lists
+        query = {"principal": principal, "kind": kind, "limit": limit, "reader": reader}
         with lists.watching() as watcher:
-            yield await self._first_page(principal, kind, limit)
+            yield await self._first_page(query)
             while True:
                 agents = await watcher.next()
                 if agents is None:
-                    yield await self._first_page(principal, kind, limit)
+                    yield await self._first_page(query)
                     continue
                 for agent in agents:
                     if split_agent_id(agent)[0] not in kinds:
                         continue
-                    change = self._change_of(agent, await lists.find_conversation(agent), owner)
+                    found = await lists.find_conversation(agent)
+                    change = self._change_of(agent, found, owner, _id(reader) or owner)
                     if change is not None:
                         yield change
 
-    async def _first_page(
-        self, principal: Principal | str | None, kind: type[Agent] | str | None, limit: int
-    ) -> ConversationChange:
-        return ConversationChange("list", page=await self.list(principal=principal, kind=kind, limit=limit))
+    async def _first_page(self, query: dict[str, Any]) -> ConversationChange:
+        return ConversationChange("list", page=await self.list(**query))
 
     def _change_of(
-        self, agent: AgentId, found: ListedConversation | None, owner: str | None
+        self, agent: AgentId, found: ListedConversation | None, owner: str | None, reader: str | None
     ) -> ConversationChange | None:
         if found is not None and (owner is None or found.summary.owner == owner):
-            return ConversationChange("changed", conversation=self._shown(found, owner))
+            return ConversationChange("changed", conversation=self._shown(found, reader))
         if found is not None and found.summary.former_owner != owner:
             return None  # it was never this principal's
         kind, name = self._address(agent)
