@@ -222,6 +222,7 @@ async def test_an_approval_waits_in_the_inbox_and_is_answered_from_there(stores:
 async def test_a_conversation_waits_while_its_sub_agent_asks(stores: Stores) -> None:
     Cashier.paid = []
     async with serving(stores) as app, aclosing(app.conversations.watch()) as changes:
+        assert (await anext(changes)).type == "list"
         await ask(app, "front", "pay please", cls=Desk)
         while (change := await anext(changes)).conversation is None or change.conversation.status != "waiting":
             pass
