@@ -211,6 +211,22 @@ async def test_unread_is_counted_for_who_asks_also_in_the_lists_of_everybody() -
             assert (await anext(events))["conversation"]["unread"] == 1
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"), [("", ["ann-2"]), ("archived=1", ["ann-1"]), ("archived=any", ["ann-2", "ann-1"])]
+)
+async def test_a_live_list_begins_with_the_conversations_that_are_asked_for(query: str, expected: list[str]) -> None:
+    async with running() as (app, client):
+        for name in ("ann-1", "ann-2"):
+            await said(app, name, "hello", "ann")
+        await client.patch("/conversations/chat/ann-1", headers=user("ann"), json={"archived": True})
+        async with live(client, f"/conversations?{query}", "ann") as events:
+            assert [each["name"] for each in (await anext(events))["conversations"]] == expected
+            for archived, name in ((False, "ann-1"), (True, "ann-2")):  # changes are of all conversations
+                await client.patch(f"/conversations/chat/{name}", headers=user("ann"), json={"archived": archived})
+                change = (await anext(events))["conversation"]
+                assert (change["name"], change["archived"]) == (name, archived)
+
+
 async def test_a_live_list_ends_when_the_server_stops_and_when_its_client_is_disconnected() -> None:
     async with running() as (app, client):
         async with live(client, "/conversations", "ann") as events:

@@ -169,9 +169,10 @@ class ListResources:
             scope: `mine` (the default) for conversations that the principal owns, or `all`. Of both, only those for
                 which `authorize` allows `list` are shown.
             kind: Only agents of this kind.
-            status: `running`, `waiting`, `failed` or `idle`.
-            archived: `0` (the default), `1`, or `any`.
-            cursor: `cursor` of the page before.
+            status: `running`, `waiting`, `failed` or `idle`; not live.
+            archived: `0` (the default), `1`, or `any`. Live, it chooses the conversations of the first page; changes
+                are of all.
+            cursor: `cursor` of the page before; not live.
             limit: Conversations in a page, 1 to 200; 50 by default.
         Answers:
             200: `{"conversations": [...], "cursor": text or null}`. As events: `list` first, with the first page, then
@@ -180,21 +181,19 @@ class ListResources:
         """
         asked = caller.request.query_params
         kind, limit = self._kind(asked.get("kind")), _limit(asked.get("limit"))
+        archived = _archived(asked.get("archived", "0"))
         if caller.wants_events:
-            return self._stream(caller, self._watch_conversations(caller, kind, limit))
+            return self._stream(caller, self._watch_conversations(caller, kind, archived, limit))
         status = asked.get("status")
         if status is not None and status not in get_args(ConversationStatus):
             raise BadInput(f'unable to list; "status" is one of {", ".join(get_args(ConversationStatus))}')
-        archived = {"0": False, "1": True, "any": None}.get(asked.get("archived", "0"), "")
-        if archived == "":
-            raise BadInput('unable to list; "archived" is 0, 1 or any')
         page = await self._page(
             caller,
             cursor=asked.get("cursor"),
             limit=limit,
             kind=kind,
             status=cast("ConversationStatus | None", status),
-            archived=cast("bool | None", archived),
+            archived=archived,
         )
         return JSONResponse(conversations_json(page), headers={"cache-control": "no-store"})
 
@@ -212,8 +211,12 @@ class ListResources:
                 # A page may be longer than asked for: what was looked at is not looked at again.
                 return ConversationPage(shown, cursor)
 
-    async def _watch_conversations(self, caller: _Caller, kind: str | None, limit: int) -> AsyncGenerator[bytes, None]:
-        changes = self._app.conversations.watch(principal=caller.owner, reader=caller.principal, kind=kind, limit=limit)
+    async def _watch_conversations(
+        self, caller: _Caller, kind: str | None, archived: bool | None, limit: int
+    ) -> AsyncGenerator[bytes, None]:
+        changes = self._app.conversations.watch(
+            principal=caller.owner, reader=caller.principal, kind=kind, archived=archived, limit=limit
+        )
         async with aclosing(cast(AsyncGenerator[Any, None], changes)) as watched:
             async for change in _with_pauses(watched):
                 if change is None:
@@ -467,6 +470,13 @@ def _limit(given: str | None) -> int:
     if limit is None or not 1 <= limit <= 200:
         raise BadInput('unable to list; "limit" is a number from 1 to 200')
     return limit
+
+
+def _archived(given: str) -> bool | None:
+    try:
+        return {"0": False, "1": True, "any": None}[given]
+    except KeyError:
+        raise BadInput('unable to list; "archived" is 0, 1 or any') from None
 
 
 async def _with_pauses(items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:

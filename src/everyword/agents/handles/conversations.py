@@ -219,17 +219,19 @@ class Conversations:
         *,
         principal: Principal | str | None = None,
         kind: type[Agent] | str | None = None,
+        archived: bool | None = False,
         limit: int = 50,
         reader: Principal | str | None = None,
     ) -> AsyncIterator[ConversationChange]:
-        """Yield the first page, then each conversation that changes or is removed; archived ones, too, when they do.
+        """Yield the first page, then each conversation that changes or is removed.
 
+        `archived` chooses the conversations of the page, as for `list`; the changes are of archived ones, too.
         `unread` is counted for `reader`, by default for `principal`.
 
         Several changes of one conversation may be told as one. Changes by other nodes come within about a second.
         """
         owner, kinds, lists = _id(principal), self._kinds(kind), self._app._calls.lists
-        query = {"principal": principal, "kind": kind, "limit": limit, "reader": reader}
+        query = {"principal": principal, "kind": kind, "archived": archived, "limit": limit, "reader": reader}
         with lists.watching() as watcher:
             yield await self._first_page(query)
             while True:
