@@ -97,6 +97,32 @@ async def test_a_conversation_is_listed_with_what_a_sidebar_shows(stores: Stores
         assert await app.conversations.get("chat", "two") is None
 
 
+async def test_an_archived_conversation_comes_back_with_a_new_message(stores: Stores) -> None:
+    async with serving(stores) as app:
+        await ask(app, "one", "tea")
+        await app.conversations.archive(Chat, "one")
+        await app.conversations.mark_read(Chat, "one", ANN)
+        assert await titles(app) == []
+        await ask(app, "one", "more tea")
+        assert await titles(app) == ["tea"]
+
+
+async def test_what_an_approval_adds_to_an_answer_is_unread(stores: Stores) -> None:
+    async with serving(stores) as app:
+        await ask(app, "till", "pay please", cls=Cashier)
+        await app.conversations.mark_read(Cashier, "till", ANN)
+        await app.conversations.archive(Cashier, "till")
+        (waits,) = (await app.approvals.list()).approvals
+        await app.approvals.answer(waits.id, True, by=BOB)
+        await app.get(Cashier, "till").wait_until_stable()
+        found = await app.conversations.get(Cashier, "till", principal=ANN)
+        assert found is not None
+        assert (found.messages, found.unread, found.archived) == (2, 1, True)
+        await app.conversations.mark_read(Cashier, "till", ANN, messages=2)
+        found = await app.conversations.get(Cashier, "till", principal=ANN)
+        assert found is not None and found.unread == 0
+
+
 async def test_a_failed_turn_shows_until_the_next_one(stores: Stores) -> None:
     async with serving(stores) as app:
         await ask(app, "one", "fail")
@@ -215,8 +241,11 @@ async def test_an_approval_waits_in_the_inbox_and_is_answered_from_there(stores:
         assert record.status == ("approved" if Cashier.paid else "denied")
         assert record.settled_by is not None and (record.settled_by.id, record.reason) == ("bob", "ok")
         assert (record.tool, record.input, record.summary) == ("pay", {"amount": 5}, "Pay 5 euros")
-        with pytest.raises(AlreadyAnswered, match="unable to answer"):
+        assert await app.approvals.get(waits.id) == record
+        with pytest.raises(AlreadyAnswered, match=f"unable to answer; bob {record.status} this call before"):
             await app.approvals.answer(waits.id, True)
+        await app.conversations.delete(Cashier, "till")
+        assert await app.approvals.get(waits.id) is None
 
 
 async def test_a_conversation_waits_while_its_sub_agent_asks(stores: Stores) -> None:

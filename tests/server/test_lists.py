@@ -139,7 +139,7 @@ async def test_a_conversation_is_renamed_archived_read_and_deleted() -> None:
         ("GET", "/conversations?cursor=x", None, "ann", 400),
         ("POST", "/conversations", {}, "ann", 405),
         ("GET", "/approvals/zzz", None, "ann", 400),
-        ("POST", "/approvals/WyJ0aWxsL2FubiIsImsxIl0", {"approved": True}, "ann", 409),
+        ("POST", "/approvals/WyJ0aWxsL2FubiIsImsxIl0", {"approved": True}, "ann", 404),
         ("GET", "/approvals/WyJ0aWxsL2FubiIsImsxIl0", None, "ann", 404),
     ],
 )
@@ -255,7 +255,7 @@ async def test_an_approval_is_answered_by_one_of_its_approvers() -> None:
             (mine,) = (await client.get("/approvals", headers=user("ann"))).json()["approvals"]
             assert mine["mayAnswer"] is False
             assert (await client.get("/approvals?scope=all", headers=user("bob"))).json()["approvals"] == []
-            for who, status in (("ann", 403), ("staff", 403), ("bob", 409), ("viewer", 403)):
+            for who, status in (("ann", 403), ("staff", 403), ("bob", 404), ("viewer", 403)):
                 response = await client.post(path, headers=user(who), json={"approved": True})
                 assert response.status_code == status, response.text
             assert Till.paid == []
@@ -265,7 +265,10 @@ async def test_an_approval_is_answered_by_one_of_its_approvers() -> None:
             assert done.json() == {"approved": True}
             assert (await anext(inbox))["approvals"] == []
         again = await client.post(path, headers=user("boss"), json={"approved": False})
-        assert again.status_code == 409
+        assert (again.status_code, again.text) == (409, "unable to answer; boss approved this call before\n")
+        assert (await client.get(path, headers=user("bob"))).status_code == 404
+        settled = (await client.get(path, headers=user("ann"))).json()
+        assert (settled["status"], settled["settledBy"]["id"], "mayAnswer" in settled) == ("approved", "boss", False)
         await app.get(Till, "ann-1").wait_until_stable()
         assert Till.paid == [5]
         (record,) = (await client.get("/approvals?settled=1", headers=user("ann"))).json()["approvals"]
@@ -289,7 +292,12 @@ async def test_the_page_of_a_mail_shows_the_call_and_does_nothing_by_itself() ->
         assert "hidden" in others.text.partition("<div")[2].partition(">")[0]
         assert Till.paid == []
         assert len((await app.approvals.list()).approvals) == 1
-        await app.approvals.answer(waits.id, False)
+        await app.approvals.answer(waits.id, False, by=Principal("boss", name="<Boss>"), reason="no & no")
+        settled = await client.get(f"/approvals/{waits.id}", headers=headers)
+        for shown in ("This call was denied", "&lt;Boss&gt;", "no &amp; no"):
+            assert shown in settled.text
+        assert "hidden" in settled.text.partition("<div")[2].partition(">")[0]
+        await app.conversations.delete(Till, "ann-1")
         gone = await client.get(f"/approvals/{waits.id}", headers=headers)
         assert (gone.status_code, "Nothing to approve" in gone.text) == (404, True)
 

@@ -178,14 +178,19 @@ def _with_messages(known: ConversationSummary, messages: list[Placed], at: Milli
             question = _cut(text, LONGEST_TITLE)
         preview = _cut(text, LONGEST_PREVIEW) or known.preview
         known = replace(known, messages=known.messages + 1, question=question, preview=preview)
-    return replace(known, updated_at=at)
+    # A new message brings an archived conversation back: otherwise nobody would see it.
+    return replace(known, updated_at=at, archived_at=None if messages else known.archived_at)
 
 
 def _message_ended(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:
     turn = state.open.get(event.turn)
     is_new = turn is not None and turn.accepted.kind is TurnKind.CHAT
+    is_longer = turn is not None and turn.accepted.kind.extends
     preview = _cut(_text(bytes(event.message)), LONGEST_PREVIEW) or known.preview
-    return replace(known, messages=known.messages + is_new, preview=preview, updated_at=at)
+    reads = known.reads
+    if is_longer:  # a principal that read the message before has not read what was added to it
+        reads = {each: min(count, known.messages - 1) for each, count in reads.items()}
+    return replace(known, messages=known.messages + is_new, preview=preview, reads=reads, updated_at=at)
 
 
 def _replaced(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:

@@ -11,24 +11,36 @@ from typing import Final
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
-from ..agents import Approval
+from ..agents import Approval, Participant
 from .permissions import Reject
 
 __all__ = ["approval_page"]
 
 _PAGE: Final = Template((files(__package__) / "approval_page.html").read_text(encoding="utf-8"))
 
+_SETTLED: Final = {
+    "approved": "This call was approved",
+    "denied": "This call was denied",
+    "expired": "The time to approve this call is over",
+}
+
 
 def approval_page(approval: Approval | None, refused: Reject | None) -> Response:
     """Return the page of an approval; without one, or if the reader may not answer it, the page says why."""
     nonce = secrets.token_urlsafe(16)
+    title = heading = (
+        _SETTLED.get(approval.status, "Allow this call?") if approval is not None else "Nothing to approve"
+    )
+    if approval is not None and approval.status == "waiting":
+        title = f"Allow {approval.tool}?"
+    may_answer = approval is not None and approval.status == "waiting" and refused is None
     text = _PAGE.substitute(
         nonce=nonce,
-        title=html.escape(f"Allow {approval.tool}?" if approval is not None else "Nothing to approve"),
-        question="Allow this call?" if approval is not None else "Nothing to approve",
+        title=html.escape(title),
+        question=heading,
         body=_body(approval) if approval is not None else "",
         note=html.escape(_sentence(refused.reason)) if refused is not None else "",
-        buttons="" if approval is not None and refused is None else "hidden",
+        hidden="" if may_answer else "hidden",
     )
     policy = f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'"
     headers = {
@@ -44,19 +56,26 @@ def approval_page(approval: Approval | None, refused: Reject | None) -> Response
 
 def _body(approval: Approval) -> str:
     shown = msgspec.json.format(msgspec.json.encode(approval.input), indent=2).decode()
-    asked_by = approval.asked_by
     facts = {
         "Tool": approval.tool,
         "Risk": approval.risk,
         "Conversation": f"{approval.kind}/{approval.name}",
-        "Asked by": (asked_by.name or asked_by.id) if asked_by is not None else None,
+        "Asked by": _name(approval.asked_by),
+        "Answered by": _name(approval.settled_by),
+        "Reason": approval.reason,
     }
     rows = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items() if value)
-    times = f'<dt>Asked</dt><dd><time data-at="{approval.asked_at}"></time></dd>'
-    if approval.expires_at is not None:
-        times += f'<dt>Expires</dt><dd><time data-at="{approval.expires_at}"></time></dd>'
+    moments = {"Asked": approval.asked_at, "Expires": approval.expires_at, "Settled": approval.settled_at}
+    if approval.settled_at is not None:
+        del moments["Expires"]
+    shown_at = [(name, at) for name, at in moments.items() if at is not None]
+    times = "".join(f'<dt>{name}</dt><dd><time data-at="{at}"></time></dd>' for name, at in shown_at)
     summary = f"<p class=summary>{html.escape(approval.summary)}</p>" if approval.summary else ""
     return f"{summary}<dl>{rows}{times}</dl><pre>{html.escape(shown)}</pre>"
+
+
+def _name(who: Participant | None) -> str | None:
+    return (who.name or who.id) if who is not None else None
 
 
 def _sentence(text: str) -> str:

@@ -360,21 +360,21 @@ class ListResources:
     async def get_approval(self, caller: _Caller) -> ASGIApp:
         """Return a call that waits for an approval: as JSON, or for a browser as a page with two buttons.
 
-        The page is for links in mails. Opening it changes nothing.
+        The page is for links in mails. Opening it changes nothing. Of a call that was settled, both say by whom.
 
         Answers:
             200: The approval; `text/html` if the client accepts it.
-            403: `authorize` refuses `list`.
-            404: It does not wait any more.
+            404: There is no such approval, or `authorize` refuses `list`.
         """
         is_page = "text/html" in caller.request.headers.get("accept", "")
-        approval = await self._waiting(caller)
+        approval = await self._asked(caller)
         if isinstance(approval, Reject):
             return approval_page(None, approval) if is_page else refusal_response(approval.status, approval.reason)
-        refused = await self._refused(caller, approval)
+        refused = await self._refused(caller, approval) if approval.status == "waiting" else None
         if is_page:
             return approval_page(approval, refused)
-        said = approval_json(approval, may_answer=refused is None)
+        may_answer = refused is None if approval.status == "waiting" else None
+        said = approval_json(approval, may_answer=may_answer)
         return JSONResponse(said, headers={"cache-control": "no-store"})
 
     async def answer_approval(self, caller: _Caller) -> ASGIApp:
@@ -386,13 +386,12 @@ class ListResources:
         Answers:
             200: `{"approved": true or false}`.
             403: `authorize` refuses `answer`, or the principal is not one of the tool's `approvers`.
-            404: There is no such approval.
-            409: Another answer was first, or the time for it is over.
+            404: There is no such approval, or `authorize` refuses `list`.
+            409: Another answer was first, or the time for it is over; the text says which.
         """
-        approval = await self._waiting(caller)
+        approval = await self._asked(caller)
         if isinstance(approval, Reject):
-            status = 409 if approval.status == 404 else approval.status
-            return refusal_response(status, approval.reason)
+            return refusal_response(approval.status, approval.reason)
         if (refused := await self._refused(caller, approval)) is not None:
             return refusal_response(refused.status, refused.reason)
         body = await self._body(caller)
@@ -402,10 +401,10 @@ class ListResources:
         await self._app.approvals.answer(approval.id, approved, by=caller.principal, reason=reason)
         return JSONResponse({"approved": approved})
 
-    async def _waiting(self, caller: _Caller) -> Approval | Reject:
+    async def _asked(self, caller: _Caller) -> Approval | Reject:
         approval = await self._app.approvals.get(caller.place[0])
         if approval is None or not await self._may(caller, approval.kind, approval.name, "list"):
-            return Reject("unable to find this approval; it was answered, its time is over, or it is not yours", 404)
+            return Reject("unable to find this approval; it was withdrawn, or it is not yours", 404)
         return approval
 
     async def _refused(self, caller: _Caller, approval: Approval) -> Reject | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Approval", "ApprovalPage", "Approvals", "approval_of", "may_approve"]
 
 MOST: Final = 200
+MOST_PAGES: Final = 5
 LONGEST_REASON: Final = 1000
 
 
@@ -118,35 +119,43 @@ class Approvals:
         return ApprovalPage([self._shown(each) for each in found], more)
 
     async def get(self, id: str) -> Approval | None:
-        """Return a call that waits; None if it does not wait any more, or never did."""
+        """Return a call that waits, or was settled: `status` says which. None if it was withdrawn, or never asked.
+
+        Of the settled calls of a conversation, the newest thousand are found.
+        """
         agent, call = read_cursor(id, tuple[AgentId, str], "the id of an approval")
-        query: ApprovalQuery | None = ApprovalQuery(root=root_id(agent), limit=MOST)
-        while query is not None:
-            found = await self._app._calls.lists.approvals(query)
-            for each in found:
-                if (each.agent, each.record.call) == (agent, call):
-                    return self._shown(each)
-            query = msgspec.structs.replace(query, after=found[-1].place) if len(found) == MOST else None
+        for is_settled in (False, True):
+            query = ApprovalQuery(root=root_id(agent), is_settled=is_settled, limit=MOST)
+            for _ in range(MOST_PAGES):
+                found = await self._app._calls.lists.approvals(query)
+                for each in found:
+                    if (each.agent, each.record.call) == (agent, call):
+                        return self._shown(each)
+                if len(found) < MOST:
+                    break
+                query = msgspec.structs.replace(query, after=found[-1].place)
         return None
 
     async def answer(self, id: str, approved: bool, *, by: Principal | None = None, reason: str | None = None) -> None:
         """Approve or deny a call, for a principal. It runs, or is refused, whether or not a client is connected.
 
         Raises:
-            AlreadyAnswered: another answer was first, or its time is over. Nothing happened.
+            AlreadyAnswered: another answer was first, or its time is over. Nothing happened; the text says whose answer
+                counts.
             BadInput: the id is not one of an approval, or the reason is too long.
         """
         if reason is not None and len(reason) > LONGEST_REASON:
             raise BadInput(f"unable to answer; a reason has at most {LONGEST_REASON} characters")
         agent, call = read_cursor(id, tuple[AgentId, str], "the id of an approval")
-        if await self.get(id) is None:
-            raise AlreadyAnswered("unable to answer; the call does not wait for an approval any more")
+        known = await self.get(id)
+        if known is None or known.status != "waiting":
+            raise AlreadyAnswered(f"unable to answer; {_why_settled(known)}")
         handle: Any = self._app._handle_at(agent)
         if by is not None:
             handle = handle.for_principal(by)
         given = {"call": call, "approved": approved, "reason": reason}
         if not await handle._do("answer_approval", bool, given):
-            raise AlreadyAnswered("unable to answer; another answer was first, or the time for it is over")
+            raise AlreadyAnswered(f"unable to answer; {_why_settled(await self.get(id))}")
 
     async def watch(self, *, principal: Principal | str | None = None, limit: int = 100) -> AsyncIterator[ApprovalPage]:
         """Yield the calls that wait, now and after each change: the first page, oldest first."""
@@ -167,6 +176,16 @@ class Approvals:
         kind, name = split_agent_id(root_id(each.agent))
         cls = self._app.class_of_kind(kind)
         return approval_of(each, agent_kind(cls) if cls is not None else kind, name)
+
+
+def _why_settled(approval: Approval | None) -> str:
+    """Return why an answer to a call came too late."""
+    if approval is None or approval.status == "waiting":
+        return "the call does not wait for an approval any more"
+    if approval.status == "expired":
+        return "the time for it is over"
+    who = approval.settled_by
+    return f"{(who.name or who.id) if who is not None else 'the app'} {approval.status} this call before"
 
 
 def approval_of(each: ListedApproval, kind: str, name: str) -> Approval:
