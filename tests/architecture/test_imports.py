@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "codec": NOUNS | {"messages"},
     "core": NOUNS | {"rows", "messages", "codec"},
     "wire": NOUNS | {"messages", "codec", "core.replay"},
+    "transcripts": NOUNS | {"rows", "messages", "core.record"},
     "log": NOUNS | {"rows"},
     "runtime": NOUNS
     | {
@@ -46,7 +47,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "models": NOUNS | {"extras", "messages", "codec"},
     "agents": NOUNS
-    | {"principals", "cron", "messages", "models.base", "runtime.api", "runtime.agent_runtime", "runtime.method_calls"},
+    | {"principals", "cron", "messages", "models.base", "transcripts"}
+    | {"runtime.api", "runtime.agent_runtime", "runtime.method_calls"},
     "observe": NOUNS | {"trace_context", "extras", "messages", "runtime.api", "log.base", "log.receipt"},
     "cluster": {"ids", "errors"},
     # Where core and wire, which share no more than the replay of a turn, meet.
@@ -61,6 +63,7 @@ ALLOWED: dict[str, set[str]] = {
         "codec",
         "messages",
         "rows",
+        "transcripts",
         "cluster",
         "log.base",
         "log.nodes",
@@ -86,7 +89,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("server.stores", "extras"): "says which extra a store needs",
 }
 
-PURE = {"ids", "errors", "events", "rows", "messages", "codec", "core", "wire", "client.protocol"}
+PURE = {"ids", "errors", "events", "rows", "messages", "codec", "core", "wire", "transcripts", "client.protocol"}
 IMPURE = {
     *("asyncio", "anyio", "concurrent", "multiprocessing", "threading", "queue", "signal", "subprocess"),
     *("time", "random", "secrets", "uuid", "logging"),

@@ -167,3 +167,25 @@ def test_the_very_bytes_of_events_survive_the_file(texts: list[str]) -> None:
         path = Path(folder) / "x.jsonl"
         path.write_bytes(out.getvalue())
         assert [copied.body for copied in unpack(str(path)).agents[ANN]] == bodies
+
+
+@pytest.mark.parametrize(("form", "ending"), [("markdown", "md"), ("html", "html"), ("json", "json")])
+def test_a_conversation_is_written_for_people(
+    form: str, ending: str, stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "ann", "--format", form]) == 0
+    assert f"chat-ann.{ending}: chat/ann, " in capsys.readouterr().out
+    written = Path(f"chat-ann.{ending}").read_text(encoding="utf-8")
+    assert written.startswith({"md": "# ", "html": "<!doctype html>", "json": "{"}[ending])
+    assert "the inside of it" not in written
+    assert main(["export", "ann", "--format", form]) == 2
+    assert "Overwrite it with --force" in capsys.readouterr().err
+    assert main(["export", "ann", "--format", form, "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["format"] == form
+
+
+def test_options_that_do_not_fit_are_refused(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "ann", "--without-reasoning"]) == 2
+    assert "give --format, too" in capsys.readouterr().err
+    assert main(["export", "ann", "--format", "html", "--with-details"]) == 2
+    assert "Leave out --format" in capsys.readouterr().err

@@ -34,6 +34,7 @@ ROUTES: dict[tuple[str, str], Callable[..., Any]] = {
     ("PATCH", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.change_conversation,
     ("DELETE", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.delete_conversation,
     ("POST", f"{CONVERSATIONS}/{{kind}}/{{name}}/read"): ListResources.mark_read,
+    ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}/export"): ListResources.export_conversation,
     ("GET", APPROVALS): ListResources.list_approvals,
     ("GET", f"{APPROVALS}/{{id}}"): ListResources.get_approval,
     ("POST", f"{APPROVALS}/{{id}}"): ListResources.answer_approval,

@@ -26,7 +26,8 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             ),
             "Agents from your own code": ("Handle", "ChatHandle", "ThinkHandle", "ConnectionRecord", "AppHandle"),
             "Conversations and approvals": (
-                *("Conversations", "Conversation", "ConversationPage", "ConversationChange", "ConversationOptions"),
+                *("Conversations", "Conversation", "ConversationPage", "ConversationChange", "ConversationExport"),
+                *("ConversationOptions",),
                 *("Approvals", "Approval", "ApprovalPage", "Participant", "may_approve"),
             ),
             "The server": ("Everyword", "Principal", "Action", "Connecting", "Reject", "Limits"),
@@ -115,6 +116,7 @@ MADE_BY_US = frozenset(
         "Conversation",
         "ConversationPage",
         "ConversationChange",
+        "ConversationExport",
         "Approvals",
         "Approval",
         "ApprovalPage",

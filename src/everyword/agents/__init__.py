@@ -18,6 +18,7 @@ from .handles.app_handle import AppHandle
 from .handles.approvals import Approval, ApprovalPage, Approvals, may_approve
 from .handles.chat_handle import ChatHandle
 from .handles.conversations import Conversation, ConversationChange, ConversationPage, Conversations
+from .handles.exports import ConversationExport
 from .handles.handle import Handle
 from .handles.operations import ConnectionRecord
 from .jobs import Every, Job, Jobs
@@ -42,7 +43,7 @@ __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesRes
 __all__ += ["AppHandle", "ChatHandle", "ConnectionRecord", "Fiber", "FiberContext", "Handle", "ThinkHandle"]
 __all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
 __all__ += ["Approval", "ApprovalPage", "Approvals", "Conversation", "ConversationChange", "ConversationPage"]
-__all__ += ["Conversations", "Participant", "may_approve"]
+__all__ += ["ConversationExport", "Conversations", "Participant", "may_approve"]
 __all__ += ["Every", "Job", "scheduled"]
 __all__ += ["AgentToolLimits", "AgentToolOutput", "TurnLimits"]
 __all__ += ["AgentTools", "Fibers", "Jobs", "SubAgents", "Submissions", "Versions"]

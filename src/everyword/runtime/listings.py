@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from ..core.record import ConversationRecord
 from ..errors import UsageError
-from ..ids import AgentId
+from ..ids import AgentId, Millis
 from ..log.lists import AgentLists, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation
 from .directory import Directory
 from .list_changes import ListWatcher
+from .records import read_record
 
 __all__ = ["Listings"]
 
@@ -31,6 +33,18 @@ class Listings:
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         """Return a page of calls that wait for an approval, or were settled."""
         return await self._lists.approvals(query)
+
+    async def record(self, agent: AgentId) -> ConversationRecord:
+        """Read the conversation of an agent from its log, wherever the agent is loaded, or if it is not.
+
+        Raises:
+            LogCorrupt: an event cannot be read.
+        """
+        return await read_record(self._running().store, await self._running().stored_ids.find(agent))
+
+    def now(self) -> Millis:
+        """Return the time by the app's clock."""
+        return self._running().clock.now()
 
     def watching(self) -> AbstractContextManager[ListWatcher]:
         """Watch for changes while the block runs."""

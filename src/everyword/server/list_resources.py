@@ -35,6 +35,7 @@ from ..principals import Principal, acting_as
 from ..runtime.api.lists import ConversationStatus
 from ..wire.sse import KEEP_ALIVE, PLAIN_STREAM_HEADERS, encode_sse
 from .approval_page import approval_page
+from .exported_files import exported_file
 from .list_json import approval_json, approvals_json, change_json, conversation_json, conversations_json
 from .permissions import Action, Connecting, Permit, Reject
 from .rate_limited_receive import RateLimitedBody
@@ -44,6 +45,7 @@ from .service import Service
 from .streamed_response import StreamedResponse
 
 if TYPE_CHECKING:
+    from ..transcripts.formats import TranscriptFormat
     from .app import Everyword
 
 __all__ = ["APPROVALS", "CONVERSATIONS", "ListResources"]
@@ -98,15 +100,17 @@ class ListResources:
 
     def __init__(self, app: Everyword) -> None:
         self._app = app
-        # By resource and number of parts below it; each method with the action that `authorize` is asked about first.
-        self._answers: Mapping[tuple[str, int], Mapping[str, tuple[Action | None, Answer]]] = {
+        # By resource, the number of parts below it, and a third part; each method with the action that `authorize` is
+        # asked about first.
+        self._answers: Mapping[tuple[Any, ...], Mapping[str, tuple[Action | None, Answer]]] = {
             (CONVERSATIONS, 0): {"GET": (None, self.list_conversations)},
             (CONVERSATIONS, 2): {
                 "GET": ("list", self.get_conversation),
                 "PATCH": ("manage", self.change_conversation),
                 "DELETE": ("delete", self.delete_conversation),
             },
-            (CONVERSATIONS, 3): {"POST": ("list", self.mark_read)},
+            (CONVERSATIONS, 3, "read"): {"POST": ("list", self.mark_read)},
+            (CONVERSATIONS, 3, "export"): {"GET": ("read", self.export_conversation)},
             (APPROVALS, 0): {"GET": (None, self.list_approvals)},
             (APPROVALS, 1): {"GET": (None, self.get_approval), "POST": (None, self.answer_approval)},
         }
@@ -121,8 +125,8 @@ class ListResources:
             return refusal_response(refused.status, refused.reason)
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=self._app.access_policy.preflight_headers(request))
-        answers = self._answers.get((resource, len(place)))
-        if answers is None or (len(place) == 3 and place[2] != "read"):
+        answers = self._answers.get((resource, len(place), *place[2:]))
+        if answers is None:
             return refusal_response(404, f"unable to find this page; see the reference for what {resource} has")
         found_answer = answers.get("GET" if request.method == "HEAD" else request.method)
         if found_answer is None:
@@ -311,6 +315,30 @@ class ListResources:
             raise BadInput('unable to record what was read; "messages" must be a whole number')
         await self._app.conversations.mark_read(kind, name, caller.principal, messages=messages)
         return await self._as_it_is(caller, kind, name)
+
+    async def export_conversation(self, caller: _Caller) -> ASGIApp:
+        """Return the conversation as a file for people.
+
+        Query:
+            format: `markdown` (the default), `html` or `json`.
+            branch: The id of a message: the branch that leads over it. By default the branch that is shown.
+            reasoning: With `0`, without the model's reasoning.
+        Answers:
+            200: The file, with a `content-disposition` that names it.
+            400: The format is not known, or there is no such message.
+            403: `authorize` refuses `read`.
+            404: It has no messages.
+        """
+        asked, service, principal = caller.request.query_params, caller.service, caller.principal
+        service.readers.check_principal(principal.id)
+        async with service.slices.build_slots:
+            export = await self._app.conversations.export(
+                *caller.conversation,
+                format=cast("TranscriptFormat", asked.get("format", "markdown")),
+                branch=asked.get("branch"),
+                reasoning=asked.get("reasoning", "1") != "0",
+            )
+        return exported_file(export, service.readers.hold(AgentId(""), principal.id))
 
     async def _as_it_is(self, caller: _Caller, kind: str, name: str) -> ASGIApp:
         found = await self._app.conversations.get(kind, name, principal=caller.principal)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -15,7 +16,10 @@ from ...errors import BadInput, ConversationNotFound
 from ...ids import AgentId, Millis, agent_id, split_agent_id
 from ...principals import Principal
 from ...runtime.api.lists import ConversationQuery, ConversationStatus, ListedConversation, Participant
+from ...transcripts.document import Shown, kept_url
+from ...transcripts.formats import FORMATS, filename_of, write_record
 from ..kinds import agent_kind, all_kinds
+from .exports import ConversationExport, TranscriptFormat
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -205,6 +209,49 @@ class Conversations:
                 yield [Participant(*who) for who in here]
             known = here
 
+    async def export(
+        self,
+        kind: type[Agent] | str,
+        name: str,
+        *,
+        format: TranscriptFormat = "markdown",
+        branch: int | str | None = None,
+        reasoning: bool = True,
+        file_url: Callable[[Mapping[str, Any]], str | None] = kept_url,
+    ) -> ConversationExport:
+        """Return a conversation as a file for people: its messages as they are committed now.
+
+        Args:
+            kind: The class of the agent, or its kind.
+            name: The name of the agent.
+            format: `markdown`; `html`, one file without scripts that needs no network; or `json`.
+            branch: The id of a message, or of a version (`Version.id`): the branch that leads over it, down to its
+                newest message. None for the branch that is shown.
+            reasoning: Whether the model's reasoning is included.
+            file_url: Called with each file part; returns the URL to link or to embed, or None for no link. By default
+                the URL that the part has.
+
+        Raises:
+            ConversationNotFound: it has no messages.
+            BadInput: the format is unknown, or the branch does not exist.
+        """
+        chosen = FORMATS.get(format)
+        if chosen is None:
+            raise BadInput(f"unable to export as {str(format)[:80]!r}; the formats are {', '.join(FORMATS)}")
+        agent, lists = self._agent(kind, name), self._app._calls.lists
+        record = await lists.record(agent)
+        if record.summary is None:
+            raise _not_found(name)
+        leaf = record.leaf_of(branch) if branch is not None else None
+        if branch is not None and leaf is None:
+            raise BadInput(f"unable to export the branch {str(branch)[:80]!r}; there is no such message")
+        shown = Shown(reasoning=reasoning, file_url=file_url)
+        kind, name = self._address(agent)
+        pieces = partial(
+            write_record, record, record.summary, chosen, kind=kind, name=name, now=lists.now(), shown=shown, leaf=leaf
+        )
+        return ConversationExport(chosen.media_type, filename_of(kind, name, chosen), pieces)
+
     async def delete(self, kind: type[Agent] | str, name: str) -> None:
         """Delete a conversation: its agent, all that it stored, and every agent below it.
 
@@ -267,9 +314,7 @@ class Conversations:
     async def _found(self, kind: type[Agent] | str, name: str) -> Any:
         agent = self._agent(kind, name)
         if await self._app._calls.lists.find_conversation(agent) is None:
-            raise ConversationNotFound(
-                f"unable to find the conversation {name!r}; it does not exist or has no messages"
-            )
+            raise _not_found(name)
         return self._app._handle_at(agent)
 
     def _agent(self, kind: type[Agent] | str, name: str) -> AgentId:
@@ -303,6 +348,10 @@ class Conversations:
             has_own_title=summary.title is not None,
             keep_for=None if summary.keep_for is None else summary.keep_for / 1000,
         )
+
+
+def _not_found(name: str) -> ConversationNotFound:
+    return ConversationNotFound(f"unable to find the conversation {name!r}; it does not exist or has no messages")
 
 
 def _id(principal: Principal | str | None) -> str | None:

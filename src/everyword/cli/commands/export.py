@@ -1,4 +1,4 @@
-"""`everyword export`: write an agent and its sub-agents to a file."""
+"""`everyword export`: write an agent and its sub-agents to a file, or its conversation as a file for people."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from ...errors import LogCorrupt
+from ...errors import LogCorrupt, UsageError
 from ...events import decode_event
-from ...ids import AgentId, children_prefix
+from ...ids import AgentId, children_prefix, split_agent_id
 from ...log.base import Stored
 from ...runtime.clock import SystemClock
+from ...runtime.records import read_record
+from ...transcripts.document import Shown
+from ...transcripts.formats import FORMATS, filename_of, write_record
 from ..agent_copy import read_log, without_detail
 from ..agent_file import opened_to_write, pack
 from ..arguments import add_agent, add_store
@@ -29,7 +32,12 @@ Write an agent and all its sub-agents to one file, with their own SQL databases:
 compressed if the name ends in .gz. `everyword import` reads it into a file or a PostgreSQL database. Works while a
 server is running. Exception texts may contain secrets and are left out unless you pass --with-details.
 
+With --format, write the conversation for people instead: markdown, html (one file, nothing else needed) or json. Such a
+file cannot be imported.
+
 examples:
+  everyword export chat/ann --format html
+  everyword export chat/ann --format markdown -o - | less
   everyword export chat/ann
   everyword export chat/ann -o - | head -1
   everyword export chat/ann -o ann.jsonl --force
@@ -39,7 +47,16 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_agent(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="(default: kind-name.everyword.gz; - is standard output)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="(default: kind-name.everyword.gz, or .md, .html, .json; - is standard output)",
+    )
+    parser.add_argument(
+        "--format", choices=list(FORMATS), help="write the conversation for people, not the agent with its log"
+    )
+    parser.add_argument(
+        "--without-reasoning", action="store_true", help="with --format: leave out the model's reasoning"
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("--with-details", action="store_true", help="keep the texts of exceptions")
@@ -47,8 +64,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Write an agent to a file."""
-    return asyncio.run(_export(Output(is_json=chosen.json), chosen))
+    """Write an agent, or its conversation, to a file."""
+    if chosen.format is None and chosen.without_reasoning:
+        raise UsageError("unable to export an agent without reasoning; give --format, too")
+    if chosen.format is not None and chosen.with_details:
+        raise UsageError("unable to export a conversation with details; a file for people has none. Leave out --format")
+    write = _export if chosen.format is None else _export_conversation
+    return asyncio.run(write(Output(is_json=chosen.json), chosen))
+
+
+async def _export_conversation(output: Output, chosen: argparse.Namespace) -> int:
+    async with reading(chosen.db) as store:
+        agent = find_agent(await store.agents(), chosen.agent, chosen.db)
+        record = await read_record(store, agent)
+    if record.summary is None:
+        raise UsageError(f"unable to export the conversation of {agent!r}; it has no messages")
+    form, shown = FORMATS[chosen.format], Shown(reasoning=not chosen.without_reasoning)
+    kind, name = split_agent_id(agent)
+    pieces = write_record(record, record.summary, form, kind=kind, name=name, now=SystemClock().now(), shown=shown)
+    encoded = (piece.encode("utf-8", "replace") for piece in pieces)
+    if chosen.output == "-":
+        sys.stdout.buffer.writelines(encoded)
+        sys.stdout.flush()
+        return 0
+    path = chosen.output or filename_of(kind, name, form)
+    with opened_to_write(path, may_replace=chosen.force) as out:
+        out.writelines(encoded)
+    if output.is_json:
+        output.json({"file": path, "agent": agent, "format": chosen.format, "messages": record.summary.messages})
+    else:
+        output.print(f"{path}: {agent}, {count_of(record.summary.messages, 'message')}")
+    return 0
 
 
 async def _export(output: Output, chosen: argparse.Namespace) -> int:

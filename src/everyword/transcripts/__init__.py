@@ -1,0 +1,1 @@
+"""Transcripts: a conversation as a document for people, in Markdown, HTML and JSON. Pure."""

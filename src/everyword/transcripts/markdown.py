@@ -1,0 +1,153 @@
+"""A transcript as Markdown. The texts of messages keep their own Markdown, inside a quote that they cannot leave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from .document import (
+    DataPart,
+    FilePart,
+    OtherPart,
+    ReasoningPart,
+    SourcePart,
+    SteeringPart,
+    TextPart,
+    ToolCallPart,
+    TranscriptHead,
+    TranscriptMessage,
+    TranscriptPart,
+)
+from .safe_text import describe_approval, said_by, shown_json, shown_time, storable
+from .urls import data_image, link_target
+
+__all__ = ["markdown", "message_markdown"]
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|~&$])")
+_ENTITY: Final = re.compile(r"&(?=#?\w+;)")
+_SCRIPT: Final = re.compile(r"(?i)(javascript|vbscript|data)(?=\\?:)")
+_OPENING: Final = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
+_LINES: Final = re.compile(r"\r\n|\r|\n|\x0b|\x0c|\u2028|\u2029|\x85")
+
+
+def markdown(head: TranscriptHead, messages: Iterable[TranscriptMessage]) -> Iterator[str]:
+    """Yield the file piece by piece."""
+    yield f"# {_literal(head.title)}\n\n"
+    yield f"- {_literal(shown_time(head.created_at))} to {_literal(shown_time(head.updated_at))}\n"
+    if head.kind is not None:
+        yield f"- Conversation: {_literal(f'{head.kind}/{head.name}')}\n"
+    if head.owner is not None:
+        yield f"- Owner: {_literal(head.owner)}\n"
+    if head.participants:
+        yield f"- Participants: {_literal(', '.join(who.label for who in head.participants))}\n"
+    for message in messages:
+        yield from message_markdown(message)
+
+
+def message_markdown(message: TranscriptMessage) -> Iterator[str]:
+    """Yield a message piece by piece."""
+    yield f"\n## {_literal(said_by(message))} · {_literal(shown_time(message.at))}\n"
+    for part in message.parts:
+        yield f"\n{_part(part)}\n"
+    match message.status:
+        case "running":
+            yield "\n*This answer is still being written.*\n"
+        case "stopped":
+            yield "\n*Stopped.*\n"
+        case "failed":
+            yield f"\n*The answer failed.* {_literal(message.error or '')}".rstrip() + "\n"
+        case _:
+            pass
+
+
+def _part(part: TranscriptPart) -> str:
+    match part:
+        case TextPart():
+            return _quoted(part.text)
+        case SteeringPart():
+            return f"*Said meanwhile*\n\n{_quoted(part.text)}"
+        case ReasoningPart():
+            return f"*Reasoning*\n\n{_quoted(part.text)}"
+        case ToolCallPart():
+            return _tool_call(part)
+        case DataPart():
+            return f"*Data: {_literal(part.name)}*\n\n{_value(part.data)}"
+        case SourcePart():
+            return f"*Source:* {_link(part.url, part.title)}"
+        case FilePart():
+            kept = " (its content is in the HTML and JSON forms)" if data_image(part.url) is not None else ""
+            name = part.name or part.media_type
+            return f"*File:* {_link(part.url, name)}, {_literal(part.media_type)}{kept}"
+        case OtherPart():
+            return f"*A part of the kind {_literal(part.kind)}*"
+
+
+def _tool_call(part: ToolCallPart) -> str:
+    pieces = [f"*Tool call:* {_literal(part.tool)}, {part.status}"]
+    if part.approval is not None:
+        summary = f" {_literal(part.approval.summary)}" if part.approval.summary else ""
+        pieces.append(f"*Approval:*{summary} {_literal(describe_approval(part.approval))}")
+    if part.input is not UNSET:
+        pieces.append(f"Input:\n\n{_value(part.input)}")
+    if part.output is not UNSET:
+        pieces.append(f"Output:\n\n{_value(part.output)}")
+    if part.error is not None:
+        pieces.append(f"Error:\n\n{_fenced(part.error, '')}")
+    return "\n\n".join(pieces)
+
+
+def _quoted(text: str) -> str:
+    """Return text as a quote. Its Markdown stays, but no HTML and no script: not every viewer is careful."""
+    lines: list[str] = []
+    fence = ""
+    for line in _LINES.split(storable(text)):
+        if fence:
+            shown = line
+            if (
+                (closing := line.lstrip(" ").rstrip(" \t"))
+                and set(closing) == {fence[0]}
+                and len(closing) >= len(fence)
+            ):
+                fence = ""
+        else:
+            shown = _without_html(line)
+            # Only a fence that no list or quote of the text contains: what follows another one could be outside of it.
+            opening = _OPENING.fullmatch(line)
+            fence = (opening[1] or opening[2]) if opening is not None else ""
+        lines.append(f"> {shown}".rstrip())
+    return "\n".join(lines)
+
+
+def _without_html(line: str) -> str:
+    return _SCRIPT.sub("\\1\u200b", _ENTITY.sub("&amp;", line).replace("<", "&lt;"))
+
+
+def _value(value: Any) -> str:
+    return _fenced(shown_json(value), "" if isinstance(value, str) else "json")
+
+
+def _fenced(text: str, language: str) -> str:
+    """Return text as a block of code, between fences that are longer than any in it."""
+    text = storable(text)
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _link(url: str | None, text: str) -> str:
+    target = link_target(url)
+    if target is None:
+        return _literal(text)
+    return f"[{_literal(text)}](<{_target(target)}>)"
+
+
+def _target(url: str) -> str:
+    return "".join(f"%{ord(letter):02X}" if letter in "\\<>`" else letter for letter in url).replace("&", "&amp;")
+
+
+def _literal(text: str) -> str:
+    """Return one line of text that no Markdown is read in."""
+    return _SPECIAL.sub(r"\\\1", " ".join(_LINES.sub(" ", storable(text)).split()))

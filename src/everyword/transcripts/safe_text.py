@@ -1,0 +1,73 @@
+"""What may become a link or an image, and how times, names and JSON are written. All forms use these."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from ..ids import Millis
+from .document import ApprovalNote, Person, TranscriptMessage
+
+__all__ = [
+    "describe_approval",
+    "iso_time",
+    "said_by",
+    "shown_json",
+    "shown_time",
+    "storable",
+]
+
+
+def storable(text: str) -> str:
+    """Return text that UTF-8 and HTML can hold: lone surrogates and NUL are replaced."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def iso_time(at: Millis) -> str:
+    """Return a time in ISO 8601, in UTC; the number itself if no calendar has it."""
+    moment = _moment(at)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment is not None else str(at)
+
+
+def shown_time(at: Millis) -> str:
+    """Return a time for people, in UTC."""
+    moment = _moment(at)
+    return moment.strftime("%Y-%m-%d %H:%M UTC") if moment is not None else str(at)
+
+
+def _moment(at: Millis) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def shown_json(value: Any) -> str:
+    """Return JSON on several lines; text as it is, if that is all the value is."""
+    return value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+_ROLES: Final = {"user": "User", "assistant": "Assistant", "system": "System"}
+
+
+def said_by(message: TranscriptMessage) -> str:
+    """Return whose message it is."""
+    return message.author.label if message.author is not None else _ROLES.get(message.role, "Message")
+
+
+_SETTLED: Final = {
+    "waiting": "Waits for approval",
+    "approved": "Approved",
+    "denied": "Denied",
+    "expired": "Not approved in time",
+}
+
+
+def describe_approval(note: ApprovalNote) -> str:
+    """Return what became of a request for approval, as one line."""
+    by: Person | None = note.by
+    who = f" by {by.label}" if by is not None else ""
+    when = f", {shown_time(note.at)}" if note.at is not None else ""
+    return f"{_SETTLED[note.status]}{who}{when}{f': {note.reason}' if note.reason else ''}"

@@ -1,0 +1,21 @@
+"""Which URLs may become a link or an image in a transcript."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["data_image", "link_target"]
+
+_LINK: Final = re.compile(r"(https?://|/(?![/\\]))[\x21\x23-\x7e\u00a1-\ud7ff\ue000-\uffff\U00010000-\U0010ffff]*")
+_IMAGE: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]*")
+
+
+def link_target(url: str | None) -> str | None:
+    """Return a URL that may be a link: http, https, or a path on the same server. None for any other."""
+    return url if url is not None and _LINK.fullmatch(url) else None
+
+
+def data_image(url: str | None) -> str | None:
+    """Return a data: URL of a picture without scripts; None for any other URL."""
+    return url if url is not None and _IMAGE.fullmatch(url) else None

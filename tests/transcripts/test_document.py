@@ -1,0 +1,80 @@
+"""What readers are shown, and what is left out for them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from everyword.messages.message import UIMessage
+from everyword.transcripts.document import FilePart, OtherPart, Shown, SourcePart, describe_message
+from everyword.transcripts.formats import FORMATS, filename_of
+from tests.transcripts.hostile import described, head, part, recorded
+
+LITTLE = Shown(
+    reasoning=False, tools="none", data=False, people=False, address=False, system=False, file_url=lambda part: None
+)
+
+
+def test_what_is_left_out_is_in_no_form() -> None:
+    parts = [
+        part("reasoning", text="SECRET"),
+        part("tool-SECRET", toolCallId="SECRET", state="output-available", input="SECRET", output="SECRET"),
+        part("data-SECRET", data="SECRET"),
+        part("file", mediaType="image/png", url="https://example.org/SECRET", filename="sun.png"),
+        part("reasoning-file", mediaType="SECRET", url="SECRET"),
+        part("SECRET"),
+        part("text", text="hello"),
+    ]
+    metadata = {"everyword": {"author": {"id": "SECRET"}}, "x": "SECRET"}
+    given = recorded("", id="SECRET", message=UIMessage("SECRET", "assistant", parts, metadata, {"y": "SECRET"}))
+    message = describe_message(given, LITTLE)
+    assert message is not None
+    shown_head = msgspec.structs.replace(head("SECRET", LITTLE), title="A title")
+    for form in FORMATS.values():
+        said = "".join(form.write(shown_head, [message]))
+        assert "SECRET" not in said
+        assert "A title" in said and "hello" in said and "sun.png" in said
+
+
+def test_only_names_of_calls_can_be_shown() -> None:
+    said = described("SECRET", Shown(tools="names"))
+    calls = [msgspec.to_builtins(each) for each in said.parts if type(each).__name__ == "ToolCallPart"]
+    assert [sorted(each) for each in calls] == [["status", "tool", "type"]] * 3
+    assert [each["status"] for each in calls] == ["done", "failed", "waiting"]
+
+
+def test_a_system_message_can_be_left_out() -> None:
+    assert describe_message(recorded("x", role="system"), LITTLE) is None
+    assert describe_message(recorded("x", role="system")) is not None
+
+
+def test_links_lead_to_http_and_files_may_be_data() -> None:
+    found = described("/agents/chat/ann/attachments/0a")
+    assert [each.url for each in found.parts if isinstance(each, SourcePart)][:2] == [
+        "/agents/chat/ann/attachments/0a",
+        None,
+    ]
+    urls = [each.url for each in found.parts if isinstance(each, FilePart)]
+    assert urls[0] == "/agents/chat/ann/attachments/0a"
+    assert urls[1] == "data:text/html,<script>alert(1)</script>"
+
+
+def test_the_urls_of_files_are_resolved_by_the_caller() -> None:
+    found = described("x", Shown(file_url=lambda part: f"https://files.example/{part['mediaType']}"))
+    urls = [each.url for each in found.parts if isinstance(each, FilePart)]
+    assert urls[0] == "https://files.example/x"
+    bad = described("x", Shown(file_url=lambda part: "//evil.example"))
+    assert {each.url for each in bad.parts if isinstance(each, FilePart)} == {None}
+
+
+def test_damaged_and_unknown_parts_are_named() -> None:
+    found = [each.kind for each in described("odd").parts if isinstance(each, OtherPart)]
+    assert found == ["text", "odd"]
+    assert part("text")["type"] == "text"
+
+
+def test_file_names_fit_into_headers_and_file_systems() -> None:
+    form = FORMATS["html"]
+    assert filename_of("chat", "ann", form) == "chat-ann.html"
+    assert filename_of("chat", '../../etc/"x"\r\ny', form) == "chat-..-..-etc-x-y.html"
+    assert filename_of("chat", "😀" * 500, form) == "chat.html"
+    assert len(filename_of("chat", "a" * 500, form)) <= 90
