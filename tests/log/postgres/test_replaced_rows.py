@@ -5,14 +5,20 @@ from __future__ import annotations
 import pytest
 
 from everyword.errors import Fenced
-from everyword.ids import Millis
+from everyword.ids import CallId, Millis, TurnId
+from everyword.log.lists import ApprovalQuery
 from everyword.log.postgres.store import PostgresLog
+from everyword.rows import WAITING, ApprovalRecord, KeptRow, encode_listed
 from tests.log.building import A, Owner, fact, message_row
 from tests.log.postgres.takeover import declare_gone
 from tests.postgres.server import Postgres
 
 LEASE = 600.0
 """Seconds: no heartbeat comes between. A node learns that it is gone by writing."""
+
+CALL = ApprovalRecord(CallId("k"), TurnId(1), "pay", Millis(1), status="waiting")
+WAITING_ROW = KeptRow(WAITING, "k", encode_listed(CALL))
+"""A call that waits. Its row in the list of all agents is replaced, too."""
 
 
 @pytest.mark.parametrize(
@@ -35,7 +41,7 @@ async def test_an_owner_that_lost_its_lease_replaces_nothing(
     try:
         owner = await Owner.take(store)
         await owner.append(fact("x"), rows=[message_row(1)], wake=Millis(9))
-        await store.replace_rows(A, [message_row(2)], Millis(9))
+        await store.replace_rows(A, [message_row(2), WAITING_ROW], Millis(9))
         if loss == "release":
             await store.nodes.release([A])
         elif loss == "declare gone":
@@ -47,5 +53,7 @@ async def test_an_owner_that_lost_its_lease_replaces_nothing(
         with pytest.raises(Fenced):
             await store.replace_rows(A, [message_row(3)], None)
         assert (await store.conversation(A))[1] == [message_row(2)]
+        assert store.lists is not None
+        assert [each.key for each in await store.lists.approvals(ApprovalQuery())] == ["k"]
     finally:
         await store.aclose()
