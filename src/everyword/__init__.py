@@ -64,7 +64,11 @@ if TYPE_CHECKING:
     from .server.app import Everyword
     from .server.conversation_options import ConversationOptions
     from .server.limits import Limits
+    from .server.notification import ApprovalNotice, Notification
+    from .server.notifications import NotificationOptions
     from .server.permissions import Action, Connecting, Reject
+    from .server.webhook_signatures import verify_webhook
+    from .server.webhooks import Webhook
 
 __all__ = [
     "AIChatAgent",
@@ -75,6 +79,7 @@ __all__ = [
     "AgentToolResult",
     "AppHandle",
     "Approval",
+    "ApprovalNotice",
     "ApprovalPage",
     "Approvals",
     "CallResult",
@@ -98,6 +103,8 @@ __all__ = [
     "Handle",
     "LifecycleTracker",
     "Limits",
+    "Notification",
+    "NotificationOptions",
     "Participant",
     "Principal",
     "Recovery",
@@ -116,6 +123,7 @@ __all__ = [
     "TurnLimits",
     "UIMessage",
     "Wait",
+    "Webhook",
     "__version__",
     "agent_tool",
     "callable",
@@ -129,6 +137,7 @@ __all__ = [
     "scheduled",
     "tool",
     "validate_ui_messages",
+    "verify_webhook",
     "with_speakers",
 ]
 
@@ -151,9 +160,14 @@ _MODULES: Final = {
     "Everyword": ".server.app",
     "ConversationOptions": ".server.conversation_options",
     "Limits": ".server.limits",
+    "ApprovalNotice": ".server.notification",
+    "Notification": ".server.notification",
+    "NotificationOptions": ".server.notifications",
     "Action": ".server.permissions",
     "Connecting": ".server.permissions",
     "Reject": ".server.permissions",
+    "verify_webhook": ".server.webhook_signatures",
+    "Webhook": ".server.webhooks",
 }
 """Public name → its module, as in the imports above; names that are not listed are in `.agents`.
 

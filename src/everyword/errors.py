@@ -8,6 +8,7 @@
     │   └── ToolError
     ├── CallPending           no one: the turn ends, and the answer to the call starts the next turn
     ├── Stalled               no one: the turn is retried
+    ├── JobNotDone            no one: the job is tried again, or given up
     ├── SqlError              the developer: a statement on the agent's own database failed
     ├── Rejected              the caller: a rule refuses the command, nothing was written
     │   ├── ConversationNotFound
@@ -23,6 +24,7 @@
     │       └── OwnedElsewhere
     ├── TooFast               the client: it sent more than the rate limits allow
     ├── BadInput              the sender: the input is invalid
+    │   ├── WebhookRefused
     │   ├── BadMessage
     │   ├── BadChunk
     │   ├── FoldError
@@ -86,6 +88,7 @@ __all__ += ["ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
 __all__ += ["BadLinkFrame", "LinkBusy", "LinkError", "LinkLost", "LinkRefused", "LinkTimeout", "RemoteError"]
 __all__ += ["SqlError", "TooFast", "is_public", "public_text"]
+__all__ += ["JobNotDone", "WebhookRefused"]
 __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
 
 
@@ -165,6 +168,20 @@ class Stalled(EverywordError):
     """The model sent no output for too long. The turn is retried."""
 
     code = "stalled"
+
+
+class JobNotDone(EverywordError):
+    """A job of the framework could not be finished, for example because the receiver of a notification is down.
+
+    `again_after` is the number of milliseconds after which it is tried again; None if that does not help. A job that is
+    postponed has not failed, and the attempt does not count.
+    """
+
+    code = "job_not_done"
+
+    def __init__(self, text: str, again_after: int | None = None, *, is_postponed: bool = False) -> None:
+        super().__init__(text)
+        self.again_after, self.is_postponed = again_after, is_postponed
 
 
 class SqlError(EverywordError):
@@ -276,6 +293,12 @@ class BadInput(EverywordError):
 
     code = "bad_input"
     is_public = True
+
+
+class WebhookRefused(BadInput):
+    """A request is not a webhook that was signed with the secret, or it was signed too long ago."""
+
+    code = "webhook_refused"
 
 
 class BadMessage(BadInput):

@@ -21,6 +21,7 @@ PACKAGES: Final[dict[str, tuple[str, ...]]] = {
         *("uvicorn", "websockets", "httptools", "rich", "watchfiles"),
         *(() if sys.platform == "win32" else ("uvloop",)),
     ),
+    "webhooks": ("httpx",),
 }
 """Extra → its packages, as in pyproject.toml. everyword itself is left out, so that the install command works however
 it was installed."""

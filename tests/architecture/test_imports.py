@@ -87,6 +87,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("log.views", "messages"): "shows a message's text and a managed stream's chunks as rows, folded as everybody does",
     ("server.stores", "log"): "turns a store's address into a store: somebody has to know them all",
     ("server.stores", "extras"): "says which extra a store needs",
+    ("server.webhooks", "extras"): "says which extra webhooks need",
 }
 
 PURE = {"ids", "errors", "events", "rows", "messages", "codec", "core", "wire", "transcripts", "client.protocol"}

@@ -30,6 +30,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
                 *("ConversationOptions",),
                 *("Approvals", "Approval", "ApprovalPage", "Participant", "may_approve"),
             ),
+            "Notifications": ("NotificationOptions", "Webhook", "Notification", "ApprovalNotice", "verify_webhook"),
             "The server": ("Everyword", "Principal", "Action", "Connecting", "Reject", "Limits"),
             "Custom streams": (
                 *("ResumableStream", "ResumableStreamManager", "LifecycleTracker", "create_lifecycle_tracker"),
@@ -103,6 +104,7 @@ FRAMEWORK: dict[str, tuple[str, ...]] = {
     "Every": ("milliseconds",),
     "Everyword": ("service", "access_policy", "kinds_of", "class_of_kind"),
     "ConversationOptions": ("rules",),
+    "NotificationOptions": ("apply", "delay_millis", "approval_url"),
     "AppHandle": ("class_of_kind",),
     "AgentClient": ("spawn",),
     "ChatClient": ("read_missed_answer",),

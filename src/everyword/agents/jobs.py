@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from ..errors import UsageError
 from ..events import JobKind
@@ -21,6 +21,8 @@ from .schedules import Every, takes_payload, warn_if_starting
 
 __all__ = ["Every", "HasJobs", "Job", "Jobs", "call_job", "next_request_of_job"]
 
+OWN: Final = "everyword."
+"""What the callbacks of the framework's own jobs begin with, such as those of notifications."""
 
 When = float | int | timedelta | datetime | str | Every
 
@@ -81,7 +83,7 @@ class Jobs:
         self._agent = agent
 
     async def list(self, callback: str | None = None, *, queued: bool | None = None) -> Sequence[Job]:
-        """Return the queue in its order, then the scheduled jobs, the next one first.
+        """Return the queue in its order, then the scheduled jobs, the next one first; not the framework's own jobs.
 
         Args:
             callback: Only jobs that call this method.
@@ -90,7 +92,9 @@ class Jobs:
         found = [
             _job(record)
             for record in await self._agent._runtime.jobs.all()
-            if callback in (None, record.callback) and queued in (None, record.kind == "queue")
+            if not record.callback.startswith(OWN)
+            and callback in (None, record.callback)
+            and queued in (None, record.kind == "queue")
         ]
         return sorted(found, key=lambda each: each.time)  # a stable sort: the queue has time 0, and keeps its order
 

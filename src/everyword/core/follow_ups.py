@@ -8,18 +8,17 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..events import Chunk, ConversationChanged, Event, JobAdded, Outcome, TurnAccepted, TurnEnded, to_raw
-from ..ids import JobId, Millis
+from ..ids import JobId, Millis, TurnId
 from .conversations import TITLE_JOB, begins_conversation
 from .evolve import APPROVAL_REQUEST
 from .state import FollowUps, State
 
-__all__ = ["NEWS_JOB", "follow_ups"]
+__all__ = ["NOTIFICATION_JOB", "follow_ups"]
 
-NEWS_JOB: Final = "everyword.news"
-"""The callback of the jobs that tell the app what happened."""
+NOTIFICATION_JOB: Final = "everyword.notification"
+"""The callback of the jobs that decide whether an event is told, and to which receivers."""
 
-NEWS_ATTEMPTS: Final = 30
-"""With the longest pause between two attempts, a receiver may be down for many hours."""
+NOTIFICATION_ATTEMPTS: Final = 30
 
 
 def follow_ups(state: State, events: list[Event], now: Millis, settings: FollowUps) -> list[Event]:
@@ -31,11 +30,8 @@ def follow_ups(state: State, events: list[Event], now: Millis, settings: FollowU
                 added += _first_settings(state, event, settings)
             case TurnEnded():
                 added += _after_turn(state, event, now, settings, state.last_job + len(added) + 1)
-            case Chunk() if settings.has_news and APPROVAL_REQUEST in bytes(event.body):
-                call = msgspec.json.decode(bytes(event.body)).get("toolCallId")
-                about = {"event": "approval.requested", "turn": event.turn, "call": call}
-                number = state.last_job + len(added) + 1
-                added.append(_job(f"news-{event.turn}-{event.index}", NEWS_JOB, now, number, about))
+            case Chunk() if settings.notifies_approvals and APPROVAL_REQUEST in bytes(event.body):
+                added += _after_request(state, event, now, settings, state.last_job + len(added) + 1)
             case _:
                 pass
     return added
@@ -62,12 +58,31 @@ def _after_turn(state: State, ended: TurnEnded, now: Millis, settings: FollowUps
     wants_title = settings.has_titles and ended.outcome is Outcome.COMPLETED
     if wants_title and known is not None and known.title is None and not known.has_asked_title:
         jobs.append(_job(f"title-{ended.turn}", TITLE_JOB, now, number))
-    if settings.has_news:
-        about = {"event": "turn.ended", "turn": ended.turn, "request": turn.request, "status": ended.outcome.value}
-        jobs.append(_job(f"news-{ended.turn}", NEWS_JOB, now, number + len(jobs), about))
+    if settings.notifies_turns and not _waits_for_approval(state, ended.turn):
+        about = {"type": "turn.ended", "turn": ended.turn, "request": turn.request, "status": ended.outcome.value}
+        jobs.append(_notification(f"notification-{ended.turn}", now, settings, number + len(jobs), about))
     return jobs
 
 
-def _job(name: str, callback: str, now: Millis, number: int, payload: Any = None) -> JobAdded:
-    attempts = NEWS_ATTEMPTS if callback == NEWS_JOB else 5
-    return JobAdded(JobId(name), "once", callback, now, payload=to_raw(payload), max_attempts=attempts, number=number)
+def _waits_for_approval(state: State, turn: TurnId) -> bool:
+    """Tell whether a turn ends because a call of it waits: the request for the approval is told already."""
+    return any(each.turn == turn and each.status == "waiting" for each in state.waiting.values())
+
+
+def _after_request(state: State, event: Chunk, now: Millis, settings: FollowUps, number: int) -> list[Event]:
+    chunk = msgspec.json.decode(bytes(event.body))
+    turn = state.find(event.turn)
+    if chunk.get("type") != "tool-approval-request" or turn is None:
+        return []
+    call = chunk.get("toolCallId")
+    about = {"type": "approval.requested", "turn": event.turn, "request": turn.request, "call": call}
+    return [_notification(f"notification-{event.turn}-{event.index}", now, settings, number, about)]
+
+
+def _notification(name: str, now: Millis, settings: FollowUps, number: int, about: dict[str, Any]) -> JobAdded:
+    due = Millis(now + settings.notification_delay)
+    return _job(name, NOTIFICATION_JOB, due, number, {**about, "at": now}, NOTIFICATION_ATTEMPTS)
+
+
+def _job(name: str, callback: str, due: Millis, number: int, payload: Any = None, attempts: int = 5) -> JobAdded:
+    return JobAdded(JobId(name), "once", callback, due, payload=to_raw(payload), max_attempts=attempts, number=number)

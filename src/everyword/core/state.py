@@ -172,8 +172,12 @@ class FollowUps:
     """Milliseconds after its last change at which a new conversation is deleted."""
     has_titles: bool = False
     """Whether a job asks for a title after the first answer."""
-    has_news: bool = False
-    """Whether a job tells the app of each turn that ended, and of each call that waits for an approval."""
+    notifies_turns: bool = False
+    """Whether a job notifies of each turn that ended."""
+    notifies_approvals: bool = False
+    """Whether a job notifies of each call that waits for an approval."""
+    notification_delay: int = 0
+    """Milliseconds between an event and the job that notifies of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,10 @@ class AppRules:
     owner_of: Callable[[AgentId, Identity], str | None] | None = None
     keep_for: int | None = None
     has_titles: bool = False
-    has_news: bool = False
+    has_notifications: bool = False
+    """Whether jobs notify of turns that ended, and of calls that wait for an approval."""
+    notification_delay: int = 0
+    """Milliseconds between an event and its job."""
     are_lists_usable: bool = False
     """True once every node knows the events of lists; it stays so."""
     _looking: asyncio.Task[None] | None = None
@@ -49,8 +52,18 @@ class AppRules:
             if self._looking is None or self._looking.done():  # beside the loading: it need not wait for it
                 self._looking = asyncio.create_task(self.look(store), name="which events every node knows")
             return replace(rules, announces_approvals=False)
-        if root_id(agent) != agent:  # conversations are those of root agents
-            return rules
-        owner_of = partial(self.owner_of, agent) if self.owner_of is not None else None
-        follow_ups = FollowUps(owner_of, self.keep_for, has_titles=self.has_titles, has_news=self.has_news)
+        follow_ups = self._follow_ups(agent)
         return rules if follow_ups == FollowUps() else replace(rules, follow_ups=follow_ups)
+
+    def _follow_ups(self, agent: AgentId) -> FollowUps:
+        tells, delay = self.has_notifications, self.notification_delay
+        if root_id(agent) != agent:  # conversations are those of root agents; a sub-agent may wait for a person
+            return FollowUps(notifies_approvals=tells, notification_delay=delay)
+        return FollowUps(
+            partial(self.owner_of, agent) if self.owner_of is not None else None,
+            self.keep_for,
+            has_titles=self.has_titles,
+            notifies_turns=tells,
+            notifies_approvals=tells,
+            notification_delay=delay,
+        )

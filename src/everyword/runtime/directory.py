@@ -73,6 +73,7 @@ class LoadedAgent:
     pending_states: PendingStates = field(default_factory=PendingStates)
     users: int = 0
     used_at: Millis = Millis(0)
+    loaded_at: Millis = Millis(0)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
     is_destroyed: bool = False
 
@@ -284,7 +285,8 @@ class Directory:
         )
         actor.hooks = reconciler
         reconciler.reconcile(state)  # no caller has it yet: the loaded state is the committed one
-        loaded = LoadedAgent(actor, reconciler, self.store, rules, responder, used_at=self.clock.now())
+        now = self.clock.now()
+        loaded = LoadedAgent(actor, reconciler, self.store, rules, responder, used_at=now, loaded_at=now)
         self._loaded[agent] = loaded
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))

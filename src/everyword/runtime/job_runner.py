@@ -14,7 +14,7 @@ import msgspec
 from ..core.commands import EndJob, StartJob
 from ..core.state import JobState, State
 from ..cron import next_of_cron
-from ..errors import AgentGone, AgentStopped, LogError, Rejected, UsageError
+from ..errors import AgentGone, AgentStopped, JobNotDone, LogError, Rejected, UsageError
 from ..events import JobAdded, JobKind, JobStarted
 from ..ids import JobId, Millis
 from ..principals import act_for
@@ -113,6 +113,8 @@ class JobRun:
             if not (is_own or is_of_another):
                 raise  # cancelled, or the next process runs it again
             end = self._failed(job, started, exc)
+        except JobNotDone as exc:
+            end = self._not_done(job, started, exc)
         except Exception as exc:  # noqa: BLE001 - the agent's own code
             end = self._failed(job, started, exc)
         self.is_ending = True
@@ -129,7 +131,10 @@ class JobRun:
         if not isinstance(self._worker, RunsJobs):
             raise UsageError(f"unable to call {added.callback!r}; this agent has no methods for jobs")
         payload = msgspec.json.decode(bytes(added.payload))
-        call = JobCall(added.job, added.callback, payload, added.kind, started.run, started.missed, job.ended)
+        call = JobCall(
+            *(added.job, added.callback, payload, added.kind, started.run, started.missed, job.ended),
+            attempt=job.attempts + 1,
+        )
         await self._worker.run_job(call)
 
     def _failed(self, job: JobState, started: JobStarted, exc: BaseException) -> EndJob:
@@ -140,6 +145,19 @@ class JobRun:
             again = Millis(self._clock.now() + backoff(attempts + 1))
             return EndJob(added.job, started.run, "retry", again, detail)
         return EndJob(added.job, started.run, "failed", next_due(added, self._clock.now()), detail)
+
+    def _not_done(self, job: JobState, started: JobStarted, exc: JobNotDone) -> EndJob:
+        """Return the end of a run whose code says itself when it is to be tried again."""
+        added, again = job.added, None if exc.again_after is None else Millis(self._clock.now() + exc.again_after)
+        if exc.is_postponed:
+            return EndJob(added.job, started.run, "stopped", again)
+        described = f"job {added.job} ({added.callback}) of {self._actor.agent!r}"
+        if again is None or job.attempts + 1 >= added.max_attempts:
+            log.error("%s is given up; %s", described, exc, exc_info=exc.__cause__)
+            return EndJob(added.job, started.run, "failed", next_due(added, self._clock.now()), str(exc))
+        seconds = (exc.again_after or 0) / 1000
+        log.warning("%s is tried again in %.0f s; %s", described, seconds, exc, exc_info=exc.__cause__)
+        return EndJob(added.job, started.run, "retry", again, str(exc))
 
 
 class JobSupervisor:

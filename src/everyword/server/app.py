@@ -43,6 +43,8 @@ from .lifecycle import Lifecycle
 from .limits import Limits
 from .list_resources import ListResources
 from .node_settings import NodeSettings
+from .notification_jobs import NotificationJobs
+from .notifications import NotificationOptions
 from .permissions import Authenticate, Authorize, Permissions, Reject
 from .rate_limited_receive import RateLimitedBody, RateLimitedFrames
 from .refusals import TRY_AGAIN, refusal_response, refuse_socket
@@ -92,6 +94,7 @@ class Everyword(AppHandle):
         observe: Who else watches: `everyword.observe.Tracing()`, `everyword.observe.Metrics()`, or your own.
         node: How other nodes find this one, with a store that several nodes share; by default from the environment.
         conversations: Owners, titles and retention of conversations, as lists show them.
+        notifications: Webhooks and a function that are told what happened while no one watched.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class Everyword(AppHandle):
         observe: Sequence[Observer] = (),
         node: NodeSettings | None = None,
         conversations: ConversationOptions | None = None,
+        notifications: NotificationOptions | None = None,
     ) -> None:
         self.classes = index_by_kind(agents)
         self._served = index_by_all_kinds(self.classes)
@@ -132,7 +136,9 @@ class Everyword(AppHandle):
         """Wraps the function that answers a turn, for observers and the test kit."""
         self._calls_elsewhere: RemoteCalls | None = None
         self._conversation_options = conversations if conversations is not None else ConversationOptions()
-        self._own_jobs = OwnJobs(self._conversation_options)
+        self._notification_options = notifications
+        self._notification_jobs = NotificationJobs(notifications)
+        self._own_jobs = OwnJobs(self._conversation_options, self._notification_jobs.by_callback)
         self._lists = ListResources(self)
         self._setup = SetupCheck()
         self._lifecycle = Lifecycle(self._open, self._close)
@@ -156,11 +162,11 @@ class Everyword(AppHandle):
         await self._lifecycle.aclose()
 
     async def _open(self) -> Service:
-        settings = Settings(
-            retention=self._retention,
-            grace=self.grace,
-            app_rules=self._conversation_options.rules(self.limits.queued_turns),
-        )
+        rules = self._conversation_options.rules(self.limits.queued_turns)
+        if self._notification_options is not None:
+            self._notification_options.apply(rules)
+        settings = Settings(retention=self._retention, grace=self.grace, app_rules=rules)
+        self._notification_jobs.open()
         given = self._node_settings
         node_settings = given.for_worker() if given is not None else NodeSettings.from_environment()
         store = open_store(self._store, self._durability, node_settings)
@@ -185,6 +191,7 @@ class Everyword(AppHandle):
             await directory.aclose()  # if the store is open: this node must not stay registered
             if node is not None:
                 await node.aclose()
+            await self._notification_jobs.aclose()
             await self._pages.end()
             raise
         self.access_policy.permissions.clock = directory.clock
@@ -208,6 +215,7 @@ class Everyword(AppHandle):
                 if service.node is not None:
                     await service.node.aclose()
         finally:
+            await self._notification_jobs.aclose()
             await self._pages.end()
 
     async def _answer_node(self, method: str, payload: bytes) -> bytes | AsyncIterator[bytes]:

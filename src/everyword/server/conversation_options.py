@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -62,9 +62,11 @@ class ConversationOptions:
 class OwnJobs:
     """Runs the jobs that the settings of an app lead to."""
 
-    def __init__(self, options: ConversationOptions) -> None:
+    def __init__(
+        self, options: ConversationOptions, more: Mapping[str, Callable[[Any, JobCall], Awaitable[None]]]
+    ) -> None:
         self._options = options
-        self._jobs: dict[str, Callable[[Any, JobCall], Awaitable[None]]] = {TITLE_JOB: self._give_title}
+        self._jobs: dict[str, Callable[[Any, JobCall], Awaitable[None]]] = {TITLE_JOB: self._give_title, **more}
 
     async def run(self, agent: Any, call: JobCall) -> None:
         """Run one job.

@@ -7,13 +7,15 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from ...core.commands import AnswerToolCall, ChangeConversation, MarkRead
+from ...core.state import State
 from ...errors import Rejected
 from ...events import CallAnswered, TitleSource, to_raw
-from ...ids import AgentId, CallId
+from ...ids import AgentId, CallId, TurnId, root_id
 from ...log.features import CONVERSATIONS, is_usable
-from ...messages.tool_calls import ApprovalAnswer
+from ...messages.message import UIMessage
+from ...messages.tool_calls import ApprovalAnswer, is_tool_part
 from ...principals import acting_for
-from ...rows import Participant
+from ...rows import ApprovalRecord, Participant
 from ..directory import Directory
 from ..random_ids import random_request_id
 
@@ -67,6 +69,34 @@ class ConversationAccess:
             return presence.principals(self._agent)
         return await presence.changed_from(self._agent, [Participant(*who) for who in known])
 
+    def watchers(self) -> list[Participant]:
+        """Return the principals that are connected to the agent, or to the root agent above it."""
+        presence = self._directory.presence
+        agents = dict.fromkeys((root_id(self._agent), self._agent))
+        return list({each.id: each for agent in agents for each in presence.principals(agent)}.values())
+
+    def loaded_for(self) -> int:
+        """Return for how many milliseconds the agent has been loaded."""
+        loaded = self._directory.peek(self._agent)
+        return self._directory.clock.now() - loaded.loaded_at if loaded is not None else 0
+
+    async def waiting(self, call: CallId) -> ApprovalRecord | None:
+        """Return a call that waits for an approval; None if it was answered, expired or removed."""
+        async with self._directory.attach(self._agent) as loaded:
+            found = await loaded.actor.inspect(lambda state: state.waiting.get(call))
+        return found if found is not None and found.status == "waiting" else None
+
+    async def newest_text(self, turn: TurnId) -> str:
+        """Return the text of a turn's answer behind its last tool call; all of its text if there is none behind it."""
+        async with self._directory.attach(self._agent) as loaded:
+            body = await loaded.actor.inspect(lambda state: _answer_of(state, turn))
+        if body is None:
+            return ""
+        parts = UIMessage.decode(body).parts
+        last_call = max((index for index, part in enumerate(parts) if is_tool_part(part)), default=-1)
+        behind = UIMessage("", "assistant", parts[last_call + 1 :]).text
+        return behind or UIMessage("", "assistant", parts).text
+
     async def answer_approval(self, call: CallId, *, approved: bool, reason: str | None) -> bool:
         """Approve or deny a call; False if it does not wait for an approval: another answer was first."""
         answer = ApprovalAnswer(approved=approved, reason=reason)
@@ -82,3 +112,10 @@ class ConversationAccess:
     async def _check_usable(self) -> None:
         if not await is_usable(CONVERSATIONS, self._directory.store.nodes):
             raise Rejected("unable to change the conversation; a node of an older release still runs. Try again later.")
+
+
+def _answer_of(state: State, turn: TurnId) -> bytes | None:
+    """Return the message that a turn wrote; None if it was removed, or if the turn is not remembered any more."""
+    found = state.find(turn)
+    place = state.tree.nodes.get(found.node) if found is not None else None
+    return place.shown if place is not None else None

@@ -24,6 +24,8 @@ class JobCall:
     missed: int
     ended: int = 0
     """The run that ended last, 0 for none. All runs since then are the same one, started again after crashes."""
+    attempt: int = 1
+    """The number of the attempt; runs that a shutdown stopped do not count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,144 @@
+"""Webhooks: which there are, and the one request that delivers a notification to one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from .. import extras
+from ..errors import UsageError
+from .notification import TYPES, NotificationType
+from .webhook_signatures import ID, SIGNATURE, TIMESTAMP, sign, signing_keys
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Answer", "Webhook", "WebhookSender"]
+
+PATIENCE: Final = 15.0
+"""Seconds that a receiver has to answer."""
+
+MOST_READ: Final = 64 * 1024
+"""Bytes of an answer that are read at most, so that the connection can be used again."""
+
+LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A receiver of notifications: `NotificationOptions(webhooks=[Webhook(url, secret)])`.
+
+    Args:
+        url: Where notifications are posted to. Redirects are not followed.
+        secret: `whsec_` and at least 24 random bytes as base64, which the receiver knows, too. While a secret is
+            replaced, give the new one and the old one: requests are signed with both.
+        events: What is posted; by default everything.
+        name: Names the webhook in stored jobs, so that deliveries find it after its URL has changed; by default the
+            host of the URL.
+    """
+
+    url: str = field(repr=False)
+    secret: str | Sequence[str] = field(repr=False)
+    events: Collection[NotificationType] = TYPES
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.url)
+            host = parts.hostname if parts.scheme in ("http", "https") else None
+        except (ValueError, AttributeError, TypeError):
+            host = None
+        if not host:
+            raise UsageError("unable to use a webhook; its url must be text that begins with https:// or http://")
+        signing_keys(self.secret)
+        unknown = [each for each in self.events if each not in TYPES]
+        if isinstance(self.events, str) or unknown or not self.events:
+            raise UsageError(f"unable to use the webhook of {host}; its events must be some of {', '.join(TYPES)}")
+        name: object = self.name
+        if not isinstance(name, str) or len(name) > LONGEST_NAME:
+            raise UsageError(f"unable to use the webhook of {host}; its name must be text of {LONGEST_NAME} characters")
+        if not name:
+            object.__setattr__(self, "name", host)
+
+
+class Answer(NamedTuple):
+    """What became of one request."""
+
+    status: int | None
+    """None if there was no answer."""
+    problem: str = ""
+    """Why there was no answer."""
+    retry_after: int | None = None
+    """Milliseconds that the receiver asks to wait."""
+
+
+class WebhookSender:
+    """Posts to webhooks. `open` and `aclose` belong to the app's start and stop."""
+
+    def __init__(self) -> None:
+        self._client: httpx.AsyncClient | None = None
+
+    def open(self) -> None:
+        """Get ready.
+
+        Raises:
+            UsageError: httpx is missing.
+        """
+        try:
+            import httpx
+        except ImportError:
+            raise extras.missing("httpx", "webhooks", "send webhooks") from None
+        limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+        self._client = httpx.AsyncClient(timeout=PATIENCE, follow_redirects=False, limits=limits)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def post(self, webhook: Webhook, id: str, timestamp: int, body: bytes) -> Answer:
+        """Post one notification, signed at `timestamp`, in seconds since 1970."""
+        import httpx
+
+        assert self._client is not None, "the app is running"
+        headers = {
+            "content-type": "application/json",
+            "user-agent": "everyword",
+            ID: id,
+            TIMESTAMP: str(timestamp),
+            SIGNATURE: sign(signing_keys(webhook.secret), id, timestamp, body),
+        }
+        answer: Answer | None = None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                async with self._client.stream("POST", webhook.url, content=body, headers=headers) as response:
+                    answer = Answer(response.status_code, "", _retry_after(response, timestamp))
+                    await _read_some(response)
+        except TimeoutError:
+            return answer or Answer(None, f"it did not answer within {PATIENCE:g} seconds")
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
+            return answer or Answer(None, f"it could not be reached ({type(exc).__name__})")
+        return answer
+
+
+async def _read_some(response: httpx.Response) -> None:
+    read = 0
+    async for piece in response.aiter_raw():
+        read += len(piece)
+        if read > MOST_READ:
+            return
+
+
+def _retry_after(response: httpx.Response, now: int) -> int | None:
+    given = response.headers.get("retry-after", "")
+    if given.isascii() and given.isdecimal():
+        return int(given[:9]) * 1000
+    try:
+        return max(int(parsedate_to_datetime(given).timestamp()) - now, 0) * 1000
+    except (ValueError, TypeError, OverflowError):
+        return None
