@@ -22,6 +22,7 @@
     │   └── AgentStopped
     │       ├── AgentGone
     │       └── OwnedElsewhere
+    ├── NotRecorded           the operator: the audit trail cannot be written, and requests need it
     ├── TooFast               the client: it sent more than the rate limits allow
     ├── BadInput              the sender: the input is invalid
     │   ├── WebhookRefused
@@ -71,7 +72,7 @@ __all__ = [
     "ChatError",
     "Fenced",
 ]
-__all__ += ["BrokenApp", "ConversationNotFound", "FiberCancelled", "FoldError", "NoJsonForm"]
+__all__ += ["BrokenApp", "ConversationNotFound", "FiberCancelled", "FoldError", "NoJsonForm", "NotRecorded"]
 __all__ += ["EverywordError", "LogCorrupt", "LogError", "LogLocked", "LogTooNew", "LogUnavailable"]
 __all__ += [
     "MailboxFull",
@@ -275,6 +276,12 @@ class FiberCancelled(Rejected):
     """The fiber was cancelled before it finished, so it has no result."""
 
     code = "fiber_cancelled"
+
+
+class NotRecorded(EverywordError):
+    """A record of the audit trail could not be written, and the request needs it: `Audit(required=True)`."""
+
+    code = "not_recorded"
 
 
 class TooFast(EverywordError):

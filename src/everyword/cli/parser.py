@@ -27,6 +27,7 @@ inspect (also while a server is running):
   everyword replay chat/ann       replay a turn frame by frame, as a client received it
   everyword doctor                check the stored data and the app for problems
   everyword export chat/ann       write one agent to a file
+  everyword audit                 print who asked, approved, stopped and changed what
   everyword nodes postgresql://…  list the nodes that share a database
 
 change (only while no server is running):
@@ -43,7 +44,7 @@ Run `everyword COMMAND --help` for the options and examples of a command."""
 
 COMMANDS = (
     *("new", "dev", "serve"),
-    *("ls", "show", "tail", "replay", "doctor", "export", "nodes"),
+    *("ls", "show", "tail", "replay", "doctor", "export", "audit", "nodes"),
     *("fork", "import", "copy", "rebuild", "gc", "destroy"),
 )
 

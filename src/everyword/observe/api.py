@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from ..events import Event, Outcome
+from ..events import Event, Identity, Outcome
 from ..ids import AgentId, Millis, RequestId, Seq, TurnId, split_agent_id
 from ..runtime.api import StreamFunction
 
-__all__ = ["EventHook", "Happened", "LoopBlocked", "Observer", "StreamFunction", "TurnFacts"]
+__all__ = ["AccessDecision", "EventHook", "Happened", "LoopBlocked", "Observer", "StreamFunction", "TurnFacts"]
 
 
 @dataclass(slots=True)
@@ -61,6 +62,25 @@ class LoopBlocked:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class AccessDecision:
+    """A client was allowed or refused an action, or the app's own code did something that changes who knows what."""
+
+    at: Millis
+    principal: Identity | None
+    """None for a client that was not identified, and for the app's own code outside of a request."""
+    action: str
+    """As `authorize` gets it; or `authenticate`, `destroy`, `export` or `erase`."""
+    kind: str
+    name: str
+    outcome: Literal["allowed", "refused", "done"]
+    """`done`: the app's own code did it; no client was asked about."""
+    why: str | None = None
+    """Why it was refused, as the client was told."""
+    what: Mapping[str, Any] = field(default_factory=dict)
+    """Ids and names, such as `request`, `resource`, `method`."""
+
+
 EventHook = Callable[[Happened], Awaitable[None] | None]
 
 
@@ -82,9 +102,18 @@ class Observer:
     def streamed(self, agent: AgentId, facts: TurnFacts | None, chunks: int) -> None:
         """Called when chunks of a turn were committed, with their number."""
 
+    def decided(self, decision: AccessDecision) -> Awaitable[None] | None:
+        """Called for each decision about what a client may do. If it returns an awaitable, the request waits for it.
+
+        If that raises, the client is refused with 503.
+        """
+
     def loop_blocked(self, blocked: LoopBlocked) -> None:
         """Called when the event loop runs again after code blocked it; only under `everyword serve` and `dev`."""
 
     def around(self, stream: StreamFunction) -> StreamFunction:
         """Return a function that replaces `stream`, which answers a turn, and calls it."""
         return stream
+
+    async def aclose(self) -> None:
+        """Called when the app has closed, after the last event."""

@@ -81,7 +81,7 @@ class Admission:
             refused = self.access.refuse_at_sight(connection)
             known = refused if refused is not None else await self.access.permissions.authenticate(connection)
         if isinstance(known, Reject):
-            return known
+            return await self.access.permissions.record_stranger(connection, known)
         try:
             address = find_address(connection.scope, self.base_path)
         except BadInput as exc:
@@ -94,7 +94,11 @@ class Admission:
         if isinstance(permit, Reject):
             return permit
         is_socket = connection.scope["type"] == "websocket"
-        action = await entered_as(permit, SOCKET if is_socket else address.resource)
+        resource = SOCKET if is_socket else address.resource
+        about = {"method": "WEBSOCKET" if is_socket else str(connection.scope["method"])}
+        if address.subs:
+            about["below"] = "/".join(part for sub in address.subs for part in sub)
+        action = await entered_as(permit, resource, about, is_relayed=is_relayed)
         if isinstance(action, Reject):
             return action
         try:
@@ -110,6 +114,9 @@ class Admission:
                     return OnAnotherNode(link, permit.principal, service.node, agent)
             with acting_as(permit.principal.identity):
                 refusal = await check_sub_agent_access(service.directory, connection, address, self._served)
+            if refusal is not None:
+                why = Reject(refusal.sentence or "unable to accept the request; an agent on the way refuses it")
+                await permit.record(action, why, {"resource": resource, **about})
             return refusal or Admitted(service, agent, address.resource, permit, action)
         except EverywordError as exc:
             log.error("%s", exc)

@@ -25,8 +25,8 @@ from ..errors import AgentStopped, EverywordError, TooFast, TooManyQueued, Usage
 from ..ids import AgentId, id_problem, split_agent_id
 from ..log.base import LogStore
 from ..log.nodes import LiveNode
-from ..observe.api import EventHook, Observer
-from ..principals import Principal, acting_as
+from ..observe.api import AccessDecision, EventHook, Observer
+from ..principals import Principal, acting_as, acting_for
 from ..runtime.agent_runtime.agent_runtime import AgentRuntime
 from ..runtime.api import JobCall, Responder, StreamFunction
 from ..runtime.clock import Clock
@@ -91,7 +91,7 @@ class Everyword(AppHandle):
         on_event: Called with everything that was committed but chunks: after the commit, outside of the agent, never in
             its way. What it raises is logged; when it is too slow, it is not told everything.
         tool_threads: How many tools that are plain functions may run at the same time; further calls wait.
-        observe: Who else watches: `everyword.observe.Tracing()`, `everyword.observe.Metrics()`, or your own.
+        observe: Who else watches: `everyword.observe.Tracing()`, `Metrics()`, `Audit("audit.jsonl")`, or your own.
         node: How other nodes find this one, with a store that several nodes share; by default from the environment.
         conversations: Owners, titles and retention of conversations, as lists show them.
         notifications: Webhooks and a function that are told what happened while no one watched.
@@ -194,7 +194,7 @@ class Everyword(AppHandle):
             await self._notification_jobs.aclose()
             await self._pages.end()
             raise
-        self.access_policy.permissions.clock = directory.clock
+        self.access_policy.permissions.clock, self.access_policy.permissions.hear = directory.clock, self._pages.hear
         self._setup.begin(self.classes.values())
         return Service.new(directory, self.limits, node)
 
@@ -302,6 +302,15 @@ class Everyword(AppHandle):
         if not self._lifecycle.is_running:
             raise UsageError("unable to use an agent; the app is not running. Use `async with app:` or its lifespan.")
         return self._directory
+
+    async def _note_act(self, action: str, kind: str = "", name: str = "", **what: object) -> None:
+        hear = self._pages.hear
+        if hear is None:
+            return
+        now = self._directory.clock.now()
+        waiting = hear(AccessDecision(now, acting_for(), action, kind, name, "done", None, what))
+        if waiting is not None:
+            await waiting
 
     async def _run_own_job(self, agent: Agent[Any], call: JobCall) -> None:
         await self._own_jobs.run(agent, call)

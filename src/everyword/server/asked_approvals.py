@@ -19,7 +19,7 @@ async def refuse_answer(permit: Permit, loaded: LoadedAgent, call: CallId, answe
     if isinstance(answer, ApprovalAnswer):
         agent = loaded.actor.agent
         approval = await loaded.actor.inspect(lambda state: _asked(state, agent, call, permit))
-    return await permit.refuse("answer", approval)
+    return await permit.refuse("answer", approval, {"call": call})
 
 
 def _asked(state: State, agent: AgentId, call: CallId, permit: Permit) -> Approval | None:

@@ -37,7 +37,7 @@ from ..wire.parse import (
 from .asked_approvals import refuse_answer
 from .client_list_checks import is_new, is_stale, is_stored
 from .connection_hooks import ConnectionHooks
-from .permissions import Action, Reject
+from .permissions import NO_DETAILS, Action, Reject
 from .socket_context import SocketContext
 from .transcript_arrival import TranscriptArrival
 
@@ -95,7 +95,8 @@ class ClientCommands:
     async def _refuse(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> Reject | None:
         if isinstance(frame, AnswerCall):
             return await refuse_answer(self._permit, self._loaded, frame.call, frame.answer)
-        return await self._permit.refuse(ACTIONS[type(frame)])
+        what = {"request": frame.id} if isinstance(frame, CancelTurn) else NO_DETAILS
+        return await self._permit.refuse(ACTIONS[type(frame)], what=what)
 
     async def _meet(self, frame: SetState | CallMethod | Other) -> None:
         """Hand over what is for the agent's own code."""
@@ -108,7 +109,7 @@ class ClientCommands:
             await self._hooks.set_state(frame, await self._permit.refuse("state"))
         elif isinstance(frame, CallMethod):
             early = self._context.settings.may_call()
-            if (refused := await self._permit.refuse("call")) is not None:
+            if (refused := await self._permit.refuse("call", what={"method": frame.method})) is not None:
                 self._outbox.post(frames.rpc_error(frame.id, refused.reason))
             elif early:
                 text = f"unable to call {frame.method}; too many calls within a minute. Wait {early // 1000 + 1} s."
@@ -164,7 +165,7 @@ class ClientCommands:
         )
 
     async def _ask_turn(self, frame: ChatRequest) -> None:
-        if (refused := await self._permit.refuse("ask")) is not None:
+        if (refused := await self._permit.refuse("ask", what={"request": frame.id})) is not None:
             self._fail(frame.id, refused.reason)
             return
         if self._context.directory.has_lost_store:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from msgspec import to_builtins
@@ -15,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from ..agents.tools.threads import ToolThreads
 from ..errors import EverywordError, LogError
 from ..ids import Millis
-from ..observe.api import EventHook, LoopBlocked, Observer
+from ..observe.api import AccessDecision, EventHook, LoopBlocked, Observer
 from ..observe.dispatcher import EventDispatcher
 from ..observe.logs import TurnLog
 from ..runtime.api import StreamFunction
@@ -74,6 +75,17 @@ class ServerPages:
             self._unhear = None
         if self._dispatcher is not None:
             await self._dispatcher.aclose()
+        for observer in self._observers:
+            try:
+                await observer.aclose()
+            except Exception:
+                log.exception("aclose of %r raised", observer)
+
+    @property
+    def hear(self) -> Callable[[AccessDecision], Awaitable[None] | None] | None:
+        """The function that observers get decisions by; None if no observer wants them."""
+        wanted = [each for each in self._observers if type(each).decided is not Observer.decided]
+        return partial(_hear, wanted) if wanted else None
 
     def _loop_blocked(self, blocked: LoopBlocked) -> None:
         for observer in self._observers:
@@ -146,6 +158,23 @@ class ServerPages:
     def _counts(self, service: Service) -> _Counts:
         missed = self._dispatcher.missed if self._dispatcher is not None else 0
         return {"loaded": len(service.directory), "missed": missed, "threads": self._threads}
+
+
+def _hear(observers: Sequence[Observer], decision: AccessDecision) -> Awaitable[None] | None:
+    """Tell each observer; return what the client has to wait for."""
+    waiting: list[Awaitable[None]] = []
+    for observer in observers:
+        try:
+            if (each := observer.decided(decision)) is not None:
+                waiting.append(each)
+        except Exception:
+            log.exception("%r failed at a decision about %r", observer, decision.action)
+    return _all(waiting) if waiting else None
+
+
+async def _all(waiting: Sequence[Awaitable[None]]) -> None:
+    for each in waiting:
+        await each
 
 
 class _Counts(TypedDict):

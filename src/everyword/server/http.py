@@ -46,7 +46,7 @@ from .asked_approvals import refuse_answer
 from .connection_hooks import agent_of
 from .event_streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
 from .list_json import principals_json
-from .permissions import Action, Permit, Reject, describe_verdict
+from .permissions import NO_DETAILS, Action, Permit, Reject, describe_verdict
 from .posted_tool_answers import Answering, Standing, find_standing, find_subject, standing_frames, take_answers
 from .presence_stream import follow_presence
 from .refusals import BUSY, FAILED, refusal_response
@@ -85,9 +85,9 @@ class Caller:
     def principal(self) -> Principal:
         return self.permit.principal
 
-    async def refuse(self, action: Action) -> Reject | None:
+    async def refuse(self, action: Action, what: Mapping[str, object]) -> Reject | None:
         """Return why the client may not do this; None if it may."""
-        return await self.permit.refuse(action) if action != self.entered_as else None
+        return await self.permit.refuse(action, what=what) if action != self.entered_as else None
 
     @property
     def after(self) -> int | None:
@@ -150,16 +150,23 @@ def _known_resource(resource: str) -> str:
     return f"chat/{asked[1]}" if asked is not None else resource
 
 
-async def entered_as(permit: Permit, resource: str) -> Action | Reject:
-    """Return the action for which a request or a socket is admitted, or why it is refused."""
-    refused: Reject | None = None
+async def entered_as(
+    permit: Permit, resource: str, what: Mapping[str, object] = NO_DETAILS, *, is_relayed: bool = False
+) -> Action | Reject:
+    """Return the action for which a request or a socket is admitted, or why it is refused; records the decision.
+
+    For a relayed client, only a refusal is recorded: the node that the client is connected to has admitted it.
+    """
+    first: tuple[Action, Reject] | None = None
     for action in ACTIONS.get(_known_resource(resource), (OWN,)):
-        again = await permit.refuse(action)
-        if again is None:
-            return action
-        refused = refused or again
-    assert refused is not None
-    return refused
+        refused = await permit.decide(action)
+        if refused is None:
+            if not is_relayed:
+                refused = await permit.record(action, None, {"resource": resource, **what})
+            return refused or action
+        first = first or (action, refused)
+    assert first is not None
+    return await permit.record(*first, {"resource": resource, **what}) or first[1]
 
 
 async def _refuse_change(service: Service, caller: Caller, resource: str) -> ASGIApp | None:
@@ -312,7 +319,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
             known=known is not None,
             principal=caller.principal.identity,
         )
-        if (refused := await caller.refuse("ask")) is not None:
+        if (refused := await caller.refuse("ask", {"request": request})) is not None:
             return refusal_response(refused.status, refused.reason)
         cursor = loaded.actor.tail.head
         events = await loaded.actor.ask(command)

@@ -87,6 +87,11 @@ class _Caller(NamedTuple):
         return self.principal if scope == "mine" else None
 
     @property
+    def about(self) -> dict[str, str]:
+        """What a record of the audit trail says about the request."""
+        return {"resource": self.request.scope["path"].split("/")[1], "method": self.request.method}
+
+    @property
     def conversation(self) -> tuple[str, str]:
         """Kind and name of the conversation in the path."""
         return self.place[0], self.place[1]
@@ -122,6 +127,7 @@ class ListResources:
             return None
         resource, place = found
         if (refused := self._app.access_policy.refuse_at_sight(request)) is not None:
+            refused = await self._app.access_policy.permissions.record_stranger(request, refused)
             return refusal_response(refused.status, refused.reason)
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=self._app.access_policy.preflight_headers(request))
@@ -151,6 +157,7 @@ class ListResources:
     ) -> ASGIApp:
         known = await self._app.access_policy.permissions.authenticate(request)
         if isinstance(known, Reject):
+            known = await self._app.access_policy.permissions.record_stranger(request, known)
             return refusal_response(known.status, known.reason)
         if known is None:
             text = "unable to list; this app has no `authenticate(request)`, which says whose conversations to list"
@@ -187,6 +194,8 @@ class ListResources:
         kind, limit = self._kind(asked.get("kind")), _limit(asked.get("limit"))
         archived = _archived(asked.get("archived", "0"))
         if caller.wants_events:
+            if (refused := await self._record_list(caller, is_live=True)) is not None:
+                return refusal_response(refused.status, refused.reason)
             return self._stream(caller, self._watch_conversations(caller, kind, archived, limit))
         status = asked.get("status")
         if status is not None and status not in get_args(ConversationStatus):
@@ -199,6 +208,9 @@ class ListResources:
             status=cast("ConversationStatus | None", status),
             archived=archived,
         )
+        shown = [f"{each.kind}/{each.name}" for each in page.conversations]
+        if (refused := await self._record_list(caller, shown=shown)) is not None:
+            return refusal_response(refused.status, refused.reason)
         return JSONResponse(conversations_json(page), headers={"cache-control": "no-store"})
 
     async def _page(self, caller: _Caller, *, cursor: str | None, limit: int, **query: Any) -> ConversationPage:
@@ -365,11 +377,16 @@ class ListResources:
         asked = caller.request.query_params
         limit = _limit(asked.get("limit"))
         if caller.wants_events:
+            if (refused := await self._record_list(caller, is_live=True)) is not None:
+                return refusal_response(refused.status, refused.reason)
             return self._stream(caller, self._watch_approvals(caller, limit))
         settled = asked.get("settled", "0") == "1"
         cursor = asked.get("cursor")
         page = await self._app.approvals.list(principal=caller.owner, settled=settled, cursor=cursor, limit=limit)
-        return JSONResponse(await self._shown(caller, page), headers={"cache-control": "no-store"})
+        found = await self._shown(caller, page)
+        if (refused := await self._record_list(caller, shown=[each["id"] for each in found["approvals"]])) is not None:
+            return refusal_response(refused.status, refused.reason)
+        return JSONResponse(found, headers={"cache-control": "no-store"})
 
     async def _shown(self, caller: _Caller, page: ApprovalPage) -> dict[str, Any]:
         seen = [each for each in page.approvals if await self._may(caller, each.kind, each.name, "list")]
@@ -420,7 +437,10 @@ class ListResources:
         approval = await self._asked(caller)
         if isinstance(approval, Reject):
             return refusal_response(approval.status, approval.reason)
-        if (refused := await self._refused(caller, approval)) is not None:
+        permit = await self._permit(caller, approval.kind, approval.name)
+        if isinstance(permit, Reject):
+            return refusal_response(permit.status, permit.reason)
+        if (refused := await permit.refuse("answer", approval, {"approval": approval.id, **caller.about})) is not None:
             return refusal_response(refused.status, refused.reason)
         body = await self._body(caller)
         approved, reason = body.get("approved"), body.get("reason")
@@ -437,7 +457,7 @@ class ListResources:
 
     async def _refused(self, caller: _Caller, approval: Approval) -> Reject | None:
         permit = await self._permit(caller, approval.kind, approval.name)
-        return permit if isinstance(permit, Reject) else await permit.refuse("answer", approval)
+        return permit if isinstance(permit, Reject) else await permit.decide("answer", approval)
 
     # -- permissions, bodies and streams -----------------------------------------------------------------------------
 
@@ -446,11 +466,18 @@ class ListResources:
         if action is None:
             return None
         permit = await self._permit(caller, *caller.conversation)
-        return permit if isinstance(permit, Reject) else await permit.refuse(action)
+        return permit if isinstance(permit, Reject) else await permit.refuse(action, what=caller.about)
+
+    async def _record_list(self, caller: _Caller, **what: object) -> Reject | None:
+        """Record that a list is sent. The record of a live one does not name what it shows later."""
+        permissions = self._app.access_policy.permissions
+        permit = Permit(caller.principal, clock=permissions.clock, hear=permissions.hear)
+        scope = caller.request.query_params.get("scope", "mine")
+        return await permit.record("list", None, {"scope": scope, **caller.about, **what})
 
     async def _may(self, caller: _Caller, kind: str, name: str, action: Action) -> bool:
         permit = await self._permit(caller, kind, name)
-        return not isinstance(permit, Reject) and await permit.refuse(action) is None
+        return not isinstance(permit, Reject) and await permit.decide(action) is None
 
     async def _permit(self, caller: _Caller, kind: str, name: str) -> Permit | Reject:
         cls = self._app.class_of_kind(kind)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 import reprlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
@@ -18,11 +18,13 @@ from starlette.requests import HTTPConnection
 
 from ..agents.handles.approvals import Approval, may_approve
 from ..errors import UsageError
+from ..events import Identity
+from ..observe.api import AccessDecision
 from ..principals import LOCAL, Principal
 from ..runtime.clock import Clock, SystemClock
-from .refusals import EXPIRED, NOT_ALLOWED, UNCHECKED, UNKNOWN_CLIENT
+from .refusals import EXPIRED, NOT_ALLOWED, UNCHECKED, UNKNOWN_CLIENT, UNRECORDED
 
-__all__ = ["CHANGES", "Action", "Authenticate", "Authorize", "Connecting", "Permissions", "Permit"]
+__all__ = ["CHANGES", "NO_DETAILS", "Action", "Authenticate", "Authorize", "Connecting", "Permissions", "Permit"]
 __all__ += ["Reject", "describe_verdict"]
 
 log = logging.getLogger("everyword.server")
@@ -94,6 +96,13 @@ AuthorizeAction = (
 )
 AuthorizeConnecting = Callable[[Connecting], Awaitable[Known] | Known]
 Authorize = AuthorizeAction | AuthorizeConnecting
+Hear = Callable[[AccessDecision], Awaitable[None] | None]
+"""Records a decision. If it returns an awaitable, the client waits for it, and is refused if it fails."""
+
+NO_DETAILS: Final[Mapping[str, object]] = {}
+
+SHOWN_PATH: Final = 300
+"""Characters of the path of a client that was not identified. Its query is never recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +119,29 @@ class Permit:
     takes_approval: bool = False
     """Whether `authorize` has a fifth parameter: it gets the approval that is answered, and decides alone."""
 
-    async def refuse(self, action: Action, approval: Approval | None = None) -> Reject | None:
-        """Return why the client may not do this now; None if it may. `approval` is the one that is answered."""
+    hear: Hear | None = None
+    """Records the decisions of `refuse`."""
+
+    async def refuse(
+        self, action: Action, approval: Approval | None = None, what: Mapping[str, object] = NO_DETAILS
+    ) -> Reject | None:
+        """Decide, and record the decision, with the ids in `what`: return why the client may not do this now, or None.
+
+        `approval` is the one that is answered.
+        """
+        return await self.record(action, await self.decide(action, approval), what)
+
+    async def record(
+        self, action: str, refused: Reject | None, what: Mapping[str, object] = NO_DETAILS
+    ) -> Reject | None:
+        """Record a decision, and return it; a refusal if it must be recorded and cannot."""
+        if self.hear is None:
+            return refused
+        about = self.kind, self.name
+        return await _recorded(self.hear, self.clock, self.principal.identity, action, about, refused, what)
+
+    async def decide(self, action: Action, approval: Approval | None = None) -> Reject | None:
+        """Return why the client may not do this now; None if it may. Nothing is recorded."""
         if self.is_expired:
             return Reject(EXPIRED, 401)
         if self.principal.read_only and action in CHANGES:
@@ -159,6 +189,15 @@ class Permissions:
         _check(authenticate, authorize)
         self._authenticate, self._authorize = authenticate, authorize
         self.clock: Clock = SystemClock()
+        self.hear: Hear | None = None
+        """Records decisions; None if no observer wants them."""
+
+    async def record_stranger(self, connection: HTTPConnection, refused: Reject) -> Reject:
+        """Record that a client was refused before it was identified, or because it could not be; return the refusal."""
+        if self.hear is not None:
+            what = {"path": str(connection.scope["path"])[:SHOWN_PATH]}
+            await _recorded(self.hear, self.clock, None, "authenticate", ("", ""), refused, what)
+        return refused
 
     @property
     def are_given(self) -> bool:
@@ -179,11 +218,13 @@ class Permissions:
         if principal is not None:
             by_action = cast(AuthorizeAction, self._authorize) if self._authenticate is not None else None
             takes_approval = by_action is not None and _takes(by_action, 5)
-            return Permit(principal, kind, connecting.name, by_action, self.clock, takes_approval)
+            return Permit(principal, kind, connecting.name, by_action, self.clock, takes_approval, self.hear)
         about = f"{connecting.agent.__name__} {_short(connecting.name)}"
         verdict = await _ask("authorize", cast(Any, self._authorize), connecting, about)
         found = self._checked(verdict, "authorize", about)
-        return found if isinstance(found, Reject) else Permit(found, kind, connecting.name, None, self.clock)
+        if isinstance(found, Reject):
+            return await self.record_stranger(connecting.request, found)
+        return Permit(found, kind, connecting.name, None, self.clock, hear=self.hear)
 
     def _checked(self, verdict: object, hook: str, about: str) -> Principal | Reject:
         """Return the meaning of a hook's result: only a Principal that has not expired is admitted."""
@@ -198,6 +239,28 @@ class Permissions:
             *(hook, describe_verdict(verdict), about),
         )
         return Reject(UNCHECKED, 500)
+
+
+async def _recorded(
+    hear: Hear,
+    clock: Clock,
+    principal: Identity | None,
+    action: str,
+    about: tuple[str, str],
+    refused: Reject | None,
+    what: Mapping[str, object],
+) -> Reject | None:
+    outcome: Literal["allowed", "refused"] = "refused" if refused is not None else "allowed"
+    known = {name: value for name, value in what.items() if value is not None}
+    why = refused.reason if refused is not None else None
+    try:
+        waiting = hear(AccessDecision(clock.now(), principal, action, *about, outcome, why, known))
+        if waiting is not None:
+            await waiting
+    except Exception as exc:  # noqa: BLE001 - an observer of the user may raise anything
+        log.error("unable to record %s of %s; it was refused (%s)", action, _short("/".join(about)), exc)
+        return refused or Reject(UNRECORDED, 503)
+    return refused
 
 
 async def _ask(hook: str, ask: Callable[[Any], Any], given: object, about: str) -> object:

@@ -101,14 +101,18 @@ class PlaygroundFeed:
         except (AgentStopped, LogError) as exc:
             return refusal_response(503, str(exc), retry_after="1")
 
-    async def _refused(self, request: Request, agent: AgentId, known: Principal | None) -> Reject | None:
+    async def _refused(
+        self, request: Request, agent: AgentId, known: Principal | None, *, is_listed: bool = False
+    ) -> Reject | None:
         kind, _, name = agent.partition("/")
         cls = self._app.class_of_kind(kind)
         if cls is None or not name:
             return Reject(f"unable to find an agent {agent!r}; agents are named kind/name", 404)
         permissions = self._app.access_policy.permissions
         permit = await permissions.permit(Connecting(request, cls, name), agent_kind(cls), known)
-        return permit if isinstance(permit, Reject) else await permit.refuse("read")
+        if isinstance(permit, Reject):
+            return permit
+        return await (permit.decide("read") if is_listed else permit.refuse("read", what={"resource": "playground"}))
 
     # -- which agents there are --------------------------------------------------------------------------------------
 
@@ -116,7 +120,7 @@ class PlaygroundFeed:
         store = (await self._app.service()).directory.store
         stored = await store.agents() if isinstance(store, _Listing) else []
         roots = [agent for agent in stored if f"/{SUB}/" not in agent][-MOST_AGENTS:]
-        allowed = [agent for agent in roots if await self._refused(request, agent, known) is None]
+        allowed = [agent for agent in roots if await self._refused(request, agent, known, is_listed=True) is None]
         entries = [await self._entry(store, agent) for agent in allowed]
         entries.sort(key=lambda entry: entry["at"] or 0, reverse=True)
         return _json({"agents": entries, "left_out": len(stored) - len(roots)})

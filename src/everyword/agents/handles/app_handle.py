@@ -46,6 +46,10 @@ class AppHandle:
         """Carries calls to the agents."""
         raise NotImplementedError
 
+    async def _note_act(self, action: str, kind: str = "", name: str = "", **what: object) -> None:
+        """Tell observers that the app's own code does something that the audit trail should have."""
+        raise NotImplementedError
+
     async def _run_own_job(self, agent: Agent[Any], call: JobCall) -> None:
         """Run a job of the framework's own, such as asking for a title."""
         raise NotImplementedError
@@ -115,7 +119,10 @@ class AppHandle:
 
     async def destroy(self, cls: type[Agent] | str, name: str) -> None:
         """Delete an agent, all that it stored and every agent below it. `cls` is a class, or its kind."""
-        await self._calls.destroy(_root(agent_kind(self._class(cls)), name))
+        kind = agent_kind(self._class(cls))
+        root = _root(kind, name)
+        await self._note_act("destroy", kind, name)
+        await self._calls.destroy(root)
 
     def class_of_kind(self, kind: str) -> type[Agent] | None:
         """Return the class that is served under a kind, its present one or one of its `aliases`."""
