@@ -1,7 +1,7 @@
 """Take the screenshots in docs/images: `make screenshots`. What they show really happens, in the demo and a browser.
 
 All are taken of one server: a conversation in light and in dark, a late client beside a page, an approval on a phone,
-and the inspector after the server was killed in the middle of a tool call.
+the inbox of approvals, and the inspector after the server was killed in the middle of a tool call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.demo import Running, running
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "images"
-NAMES = ("light", "late", "dark", "phone", "killed")
+NAMES = ("light", "late", "dark", "phone", "approvals", "killed")
 LARGEST = 200_000
 """Bytes of one picture."""
 
@@ -114,6 +114,18 @@ async def _show_phone(browser: Browser, server: Running) -> None:
     await page.close()
 
 
+async def _show_approvals(browser: Browser, server: Running) -> None:
+    """After the phone, whose approval waits, too."""
+    page = await _visit(browser, server, "regatta")
+    await _ask(page, "Charter a second boat for the regatta")
+    await expect(page.locator("#inbox-count")).to_have_text("2 waiting")
+    await _answered(page)
+    await page.get_by_role("button", name="Approvals").click()
+    await expect(page.locator("#inbox-list li")).to_have_count(2)
+    await _take(page, "approvals")
+    await page.close()
+
+
 async def _show_killed(browser: Browser, server: Running, folder: Path) -> None:
     page = await _visit(browser, server, "killed", LOW)
     await _ask(page, "Use a tool for the weather")
@@ -139,6 +151,7 @@ async def take() -> None:
                 await _show_light_and_late(browser, server)
                 await _show_dark(browser, server)
                 await _show_phone(browser, server)
+                await _show_approvals(browser, server)
                 await _show_killed(browser, server, Path(folder))
         await browser.close()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,12 @@ class Parrot(AIChatAgent):
         """Add."""
         return one + other
 
-    @tool(needs_approval=True)
+    @tool(
+        needs_approval=True,
+        approval_summary=lambda amount: f"Pay {amount} from the till.",
+        approval_risk="high",
+        approval_timeout=3600,
+    )
     async def pay(self, amount: int) -> str:
         """Pay."""
         return f"paid {amount}"
@@ -84,8 +90,10 @@ class Lamp(Agent):
 class PlaygroundServer:
     """A server, a browser, and the gates in what the agent says."""
 
-    def __init__(self, url: str, browser: Browser, agent: ChatHandle[Parrot], gates: dict[str, Gate]) -> None:
-        self.url, self._browser, self._agent, self.gates = url, browser, agent, gates
+    def __init__(
+        self, url: str, browser: Browser, agent: Callable[[str], ChatHandle[Parrot]], gates: dict[str, Gate]
+    ) -> None:
+        self.url, self._browser, self.agent, self.gates = url, browser, agent, gates
 
     async def open(self, path: str = "", **options: Any) -> Tab:
         """Open a page of its own, wide enough for everything, and wait until it is live."""
@@ -96,21 +104,27 @@ class PlaygroundServer:
 
     async def rest(self) -> None:
         """Wait until no turn of the conversation runs or waits."""
-        assert await self._agent.wait_until_stable(PATIENCE)
+        assert await self.agent("main").wait_until_stable(PATIENCE)
 
 
 @asynccontextmanager
 async def running_playground(
-    folder: Path | None = None, *, bare: bool = False, base_path: str = "/agents", mounted: bool = False
+    folder: Path | None = None,
+    *,
+    bare: bool = False,
+    base_path: str = "/agents",
+    mounted: bool = False,
+    **options: Any,
 ) -> AsyncIterator[PlaygroundServer]:
     """Serve the playground with a Parrot, on a file in the folder or in memory, and start a browser.
 
     With `bare`, only the page, as anybody may mount it; `mounted`, beside another application that has the Parrot.
+    `options` are those of the app.
     """
     gates: dict[str, Gate] = defaultdict(Gate)
     parrot: type[Parrot] = type("Parrot", (Parrot,), {"gates": gates})
     store = str(folder / "log.db") if folder is not None else "memory:"
-    app = Everyword([parrot, Lamp], store=store, base_path=base_path)
+    app = Everyword([parrot, Lamp], store=store, base_path=base_path, **options)
     app.grace = 0.0
     shown = Page(["parrot"], behind=app) if bare else playground(app)
     if mounted:
@@ -118,7 +132,7 @@ async def running_playground(
         shown = playground_beside(outer, app, f"/api{app.base_path}")
     async with serving(shown) as url, browsing() as browser:
         try:
-            yield PlaygroundServer(f"{url}/playground" if mounted else url, browser, app.get(parrot, "main"), gates)
+            yield PlaygroundServer(f"{url}/playground" if mounted else url, browser, partial(app.get, parrot), gates)
         finally:
             for gate in gates.values():
                 gate.open()

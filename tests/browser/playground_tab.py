@@ -72,6 +72,11 @@ class Tab:
         await self.box.fill(text)
         await self.box.press("Enter")
 
+    async def clear(self) -> None:
+        """Clear the conversation, and say that it is meant."""
+        await self.page.get_by_role("button", name="Clear").click()
+        await self.page.locator("#confirm").get_by_role("button", name="Clear").click()
+
     async def states(self) -> list[str]:
         """Return every state that the first answer was seen in since the page was loaded."""
         states: list[str] = await self.page.evaluate("window.states")

@@ -122,6 +122,9 @@ async def test_a_killed_server_finishes_the_sentence_on_the_page_by_itself_when_
             await expect(tab.answers.last).to_contain_text(LATE)
             await expect_said(tab, HELLO)
             await expect(tab.questions.locator(".text")).to_have_text(["hello", "hello again"])
+            listed = tab.page.locator("#conversations a")
+            await expect(listed).to_have_attribute("data-state", "idle")  # the list reconnects, too
+            await expect(listed.locator(".title")).to_have_text("hello")
             await check_seen(tab, HELLO)
             await tab.page.reload()
             await expect(tab.questions.locator(".text")).to_have_text(["hello", "hello again"])

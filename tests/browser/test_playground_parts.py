@@ -375,7 +375,7 @@ async def test_clear_forgets_the_conversation_in_every_tab_also_while_it_is_answ
         await play(one, "half a sen", {"wait": "never"}, "tence")
         for tab in (one, two):
             await expect(tab.answers).to_contain_text("half a sen")
-        await two.page.get_by_role("button", name="Clear").click()
+        await two.clear()
         for tab in (one, two):
             await expect(tab.page.locator("#messages li")).to_have_count(0)
             await expect(tab.page.locator("#empty")).to_be_visible()

@@ -56,14 +56,15 @@ class Walk:
                 await self._click(tab, "Regenerate")
             case "clear":
                 await self._click(tab, "Clear")
+                await self._click(tab, "Clear", within="#confirm")
 
     def _open(self) -> None:
         for gate in list(self._playground.gates.values()):
             gate.open()
 
     @staticmethod
-    async def _click(tab: Tab, name: str) -> None:
-        button = tab.page.get_by_role("button", name=name, exact=True).last
+    async def _click(tab: Tab, name: str, within: str = "#stage, #inspector") -> None:
+        button = tab.page.locator(within).get_by_role("button", name=name, exact=True).last
         if await button.count() and await button.is_enabled():
             # Between the look and the click it may go: then it is not clicked.
             await button.evaluate("button => button.disabled || button.click()")

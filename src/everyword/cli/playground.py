@@ -49,4 +49,6 @@ def _page(app: Everyword, base_path: str, feed: ASGIApp, at: str = "") -> Page:
         suggestions={kind: list(getattr(cls, "suggestions", ())) for kind, cls in app.classes.items()},
         wordless=[kind for kind, cls in app.classes.items() if not issubclass(cls, AIChatAgent)],
         at=at,
+        lists=base_path.removesuffix(app.base_path),
+        scope="all",
     )

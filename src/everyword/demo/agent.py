@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 from ..agents import AIChatAgent, ToolContext, Turn, tool
@@ -53,7 +54,13 @@ class Demo(AIChatAgent):
         await asyncio.sleep(25 * self.pause)
         return {"place": place, "sky": "clear", "wind": "light, from the west", "degrees": 17}
 
-    @tool(needs_approval=True, idempotent=True)
+    @tool(
+        needs_approval=True,
+        idempotent=True,
+        approval_summary=lambda boat, price: f"Pay {price:g} for a day on the {boat}. The harbour does not refund it.",
+        approval_risk="high",
+        approval_timeout=timedelta(hours=8),
+    )
     async def charter(self, boat: str, price: float) -> dict[str, Any]:
         """Charter a boat and pay for it."""
         await asyncio.sleep(25 * self.pause)

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -42,6 +43,9 @@ class Page:
         feed: Path of the list of conversations and the logs, for development; without it the page shows neither.
         suggestions: Suggested questions by kind: (question, what it shows).
         wordless: Kinds without a conversation, which have only state and methods.
+        lists: Path of the app that has `/conversations` and `/approvals`, without a slash at the end: an empty text for
+            the root. Without it, the page does not list conversations.
+        scope: Which conversations are listed: `mine`, or `all` that `authorize` allows.
         at: Path of the page, if it is not the root, without a slash at the end.
     """
 
@@ -55,6 +59,8 @@ class Page:
         suggestions: Mapping[str, Sequence[tuple[str, str]]] | None = None,
         wordless: Sequence[str] = (),
         at: str = "",
+        lists: str | None = None,
+        scope: Literal["mine", "all"] = "mine",
     ) -> None:
         self._behind, self._at = behind, at
         settings = {
@@ -63,6 +69,8 @@ class Page:
             "feed": feed,
             "suggestions": dict(suggestions or {}),
             "wordless": list(wordless),
+            "lists": lists,
+            "scope": scope,
         }
         self._files = {"/settings.json": (json.dumps(settings).encode(), "application/json")}
         for path in FOLDER.iterdir():

@@ -1,21 +1,29 @@
 // The playground page: shows one conversation, and connects all other parts of the page.
 
-import { at, setAttribute, setText } from "./dom.js";
+import { Approvals } from "./approvals.js";
+import { at, h, keyed, setAttribute, setText } from "./dom.js";
 import { Composer } from "./composer.js";
+import { Conversations, keyOf } from "./conversations.js";
+import { confirmed } from "./dialogs.js";
+import { endingsOf } from "./endings.js";
+import { FeedConversations } from "./feed-conversations.js";
+import { Inbox } from "./inbox.js";
 import { Inspector } from "./inspector.js";
 import { Log } from "./log-reader.js";
 import { LateView } from "./late-client.js";
+import { Lists } from "./lists.js";
 import { ReconnectingSocket } from "./reconnecting-socket.js";
 import { rowsOf, showAside, showRows } from "./messages.js";
 import { Panels } from "./panels.js";
 import { Scroll } from "./scroll.js";
-import { Sidebar } from "./sidebar.js";
+import { Sidebar, titleOf } from "./sidebar.js";
 import { randomId } from "./unconfirmed-frames.js";
 
 const settings = await (await fetch("settings.json")).json();
 // What else the address has, a token for instance, goes wherever we ask something.
 const passed = new URLSearchParams([...new URLSearchParams(location.search)].filter(([name]) => name !== "agent" && name !== "name")).toString();
 
+const MOST_PRESENT = 4; // initials in the header
 const STATES = { connecting: "connecting", live: "live", away: "offline", cut: "disconnected", refused: "refused" };
 const AWAY = {
   away: "Nothing you see is lost. This page reconnects by itself.",
@@ -27,6 +35,9 @@ let log = null;
 let versions = [];
 let current = { kind: "", name: "" };
 let heard = 0; // frames that were looked at
+let inbox = null;
+let isSought = false; // whether the conversation was looked up, because no list has it
+let read = null; // the last request to record what was read
 
 // -- one conversation ----------------------------------------------------------------------------------------------
 
@@ -35,6 +46,7 @@ function open(kind, name, { isNew = true } = {}) {
   log?.close();
   current = { kind, name };
   versions = [];
+  isSought = false;
   if (isNew) history.pushState(null, "", addressOf(kind, name));
   const path = `${settings.basePath}/${encodeURIComponent(kind)}/${encodeURIComponent(name)}`;
   link = new ReconnectingSocket(path, passed);
@@ -45,14 +57,12 @@ function open(kind, name, { isNew = true } = {}) {
   log?.addEventListener("change", schedule);
   composer.attach(link, path);
   inspector.attach(link, log);
-  sidebar.current = current;
+  Object.assign(sidebar, { current, isEmpty: true });
   sidebar.show();
   showSuggestions(kind);
   at("wordless").hidden = !settings.wordless.includes(kind);
   at("composer").hidden = settings.wordless.includes(kind);
   at("messages").replaceChildren();
-  document.title = `${name} · ${kind} · everyword`;
-  setText(at("title"), `${kind} / ${name}`);
   at("kind").value = kind;
   panels.closeDrawers();
   scroll.stick();
@@ -73,7 +83,6 @@ function changed() {
   const isTold = ({ type, done }) => type === "cf_agent_chat_messages" || (type === "cf_agent_use_chat_response" && done);
   if (news.some(({ way, frame }) => way === "in" && frame && isTold(frame))) {
     askForVersions();
-    sidebar.wake();
   }
   composer.keep();
   schedule();
@@ -133,29 +142,60 @@ function render() {
   const { chat } = link;
   const isBusy = chat.running.length > 0;
   acts.isBusy = isBusy || link.state !== "live";
-  const rows = rowsOf(chat, { ...endingsOf(chat), versions, isLive: link.state === "live" });
-  showRows(at("messages"), rows, { chat, runs: chat.runs }, acts);
+  const rows = rowsOf(chat, { ...endingsOf(chat, log), versions, isLive: link.state === "live" });
+  showRows(at("messages"), rows, { chat, runs: chat.runs, approvalOf }, acts);
   showAside(at("beside"), chat);
   at("empty").hidden = !chat.hasTranscript || rows.length > 0 || !at("wordless").hidden;
   setAttribute(at("messages"), "aria-busy", String(isBusy));
   at("recovering").hidden = chat.recovering.size === 0 || link.state !== "live";
   showLink(isBusy);
+  showConversation(rows.length === 0);
+  showPresent(chat.present);
   composer.show(isBusy);
   inspector.show();
   scroll.follow();
   announce(isBusy);
 }
 
-function endingsOf(chat) {
-  const { endings, after } = log?.endings() ?? { endings: new Map(), after: new Map() };
-  const known = new Set([...(log?.turns.values() ?? [])].filter(({ outcome }) => outcome).map(({ request }) => request));
-  for (const [request, ending] of chat.endings) {
-    if (known.has(request)) continue;
-    const message = chat.answers.get(request);
-    if (message && ending.outcome !== "completed") endings.set(message, ending);
-    else if (message) endings.delete(message);
+const approvalOf = (toolCallId) => approvals?.of(current, toolCallId);
+
+/** Show what the lists know of this conversation, and let them know what this page shows. */
+function showConversation(isEmpty) {
+  const { kind, name } = current;
+  const row = conversations.get(kind, name);
+  const title = row ? titleOf(row) : isEmpty && link.chat.hasTranscript ? "New conversation" : name;
+  setText(at("title"), title);
+  setText(at("address"), `${kind} / ${name}`);
+  document.title = `${title} · everyword`;
+  at("bring-back").hidden = !row?.archived;
+  if (sidebar.isEmpty !== isEmpty) {
+    sidebar.isEmpty = isEmpty;
+    sidebar.show();
   }
-  return { endings, after };
+  if (!conversations.canChange || !conversations.isLoaded.active || document.hidden) return;
+  if (!row && !isEmpty && !isSought && link.chat.hasTranscript && link.chat.questions.size === 0) {
+    isSought = true;
+    conversations.find(kind, name).catch(() => {}); // stored by a release before there were lists
+  }
+  if (row?.unread > 0 && row.status !== "running" && link.state === "live") markRead(row);
+}
+
+function markRead(row) {
+  const wanted = `${keyOf(row)} ${row.messages}`;
+  if (read === wanted) return; // also when it was refused: a principal that may only watch
+  read = wanted;
+  conversations.markRead(row).catch(() => {});
+}
+
+/** Show who is connected, if this page is not alone. */
+function showPresent(principals) {
+  const names = principals.map(({ id, name }) => name || id);
+  at("present").hidden = names.length < 2;
+  setAttribute(at("present"), "aria-label", `Connected: ${names.join(", ")}`);
+  setAttribute(at("present"), "title", `Connected: ${names.join(", ")}`);
+  const shown = names.slice(0, MOST_PRESENT).map((each, index) => ({ key: principals[index].id, text: [...each][0].toUpperCase() }));
+  if (names.length > MOST_PRESENT) shown.push({ key: "", text: `+${names.length - MOST_PRESENT}` });
+  keyed(at("present"), names.length < 2 ? [] : shown, () => h("span", { "aria-hidden": "true" }), (element, { text }) => setText(element, text));
 }
 
 function showLink(isBusy) {
@@ -205,7 +245,14 @@ function tell(words) {
 
 let complaint = null;
 function complain(words) {
-  setText(at("toast"), words);
+  toast(words, { state: "bad" });
+}
+
+/** Say something for a while; `act` is a button beside it. */
+function toast(words, { state = "", act = null } = {}) {
+  const run = () => { at("toast").hidden = true; act.run(); };
+  at("toast").replaceChildren(words, ...(act ? [h("button", { type: "button", onclick: run }, act.label)] : []));
+  setAttribute(at("toast"), "data-state", state);
   at("toast").hidden = false;
   clearTimeout(complaint);
   complaint = setTimeout(() => (at("toast").hidden = true), 6000);
@@ -217,21 +264,56 @@ const scroll = new Scroll(document.querySelector("main"), at("to-end"));
 const inspector = new Inspector();
 const panels = new Panels(() => inspector.show());
 const composer = new Composer({ ask, changed: schedule });
-const sidebar = new Sidebar(settings.feed, (kind, name) => open(kind, name), passed);
+const sidebar = new Sidebar({ open, complain, tell: (words, act) => toast(words, { act }) }, settings.kinds.length > 1);
+let conversations = new FeedConversations(null);
+let approvals = null;
+if (settings.lists === null) list(new FeedConversations(settings.feed, passed));
+else followLists(new Lists(settings.lists, settings.scope, passed));
+
+/** List the conversations of the server, and what waits for a person in them. */
+function followLists(lists) {
+  const found = new Conversations(lists);
+  found.addEventListener("refused", () => list(new FeedConversations(settings.feed, passed)));
+  list(found);
+  approvals = new Approvals(lists);
+  approvals.addEventListener("change", schedule);
+  inbox = new Inbox(approvals, { open, titleOf: ({ kind, name }) => titleOf(conversations.get(kind, name) ?? { name: `${kind} / ${name}` }) });
+}
+
+function list(found) {
+  conversations = found;
+  sidebar.attach(found);
+  found.addEventListener("change", () => {
+    if (found === conversations) schedule();
+  });
+  found.addEventListener("removed", ({ kind, name }) => {
+    if (kind !== current.kind || name !== current.name) return;
+    toast("This conversation was deleted, or is no longer in your list.");
+    open(kind, randomId(8));
+  });
+}
+
+/** Times are relative: they are shown anew. */
+setInterval(() => {
+  sidebar.show();
+  inbox?.show();
+  schedule();
+}, 15_000);
 
 for (const kind of settings.kinds) at("kind").append(new Option(kind, kind));
 at("kind-choice").hidden = settings.kinds.length < 2;
 at("kind").addEventListener("change", () => open(at("kind").value, randomId(8)));
 at("new-chat").addEventListener("click", () => { open(current.kind, randomId(8)); composer.focus(); });
 at("cut").addEventListener("click", () => link.cut());
-at("show-late").addEventListener("click", () => new LateView(link));
-at("clear").addEventListener("click", () => { link.chat.clear(); changed(); composer.focus(); });
+at("show-late").addEventListener("click", () => new LateView(link, log));
+at("clear").addEventListener("click", () => clear());
+at("bring-back").addEventListener("click", () => sidebar.archive(conversations.get(current.kind, current.name), false));
 addEventListener("popstate", () => openAddress());
 addEventListener("pagehide", () => link.close());
 addEventListener("pageshow", (event) => event.persisted && open(current.kind, current.name, { isNew: false }));
-document.addEventListener("visibilitychange", () => { if (!document.hidden) { sidebar.wake(); log?.wake(); schedule(); } });
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { log?.wake(); schedule(); } });
 document.addEventListener("keydown", (event) => {
-  if (event.defaultPrevented || document.querySelector("dialog[open]")) return;
+  if (event.defaultPrevented || document.querySelector("dialog[open], :popover-open")) return;
   if (event.key === "Escape" && !panels.closeDrawers()) composer.stop();
   const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
@@ -239,6 +321,15 @@ document.addEventListener("keydown", (event) => {
     composer.focus();
   }
 });
+
+async function clear() {
+  const asked = link;
+  const text = "Its messages are removed for everybody, and what is being answered is stopped. This cannot be undone.";
+  if (!(await confirmed({ title: "Clear this conversation?", text, yes: "Clear" })) || asked !== link) return;
+  link.chat.clear();
+  changed();
+  composer.focus();
+}
 
 function openAddress() {
   const query = new URLSearchParams(location.search);

@@ -37,8 +37,8 @@ export function rowsOf(chat, { endings = new Map(), after = new Map(), versions 
 }
 
 function wordlessEnding(chat, question) {
-  for (const ending of chat.endings.values()) if (ending.message === question && ending.outcome === "error") return ending;
-  return null;
+  const newest = [...chat.endings.values()].findLast(({ questions }) => questions.includes(question));
+  return newest?.outcome === "error" ? newest : null;
 }
 
 /** Show rows in a list. `acts` are what the buttons do; without them there are none. */

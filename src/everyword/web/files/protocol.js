@@ -5,16 +5,20 @@ import { Fold, isTool, isAhead } from "./fold.js";
 import { Runs } from "./agent-tool-runs.js";
 import { Calls, UnconfirmedFrames, randomId } from "./unconfirmed-frames.js";
 
+const PLACING = new Set(["cf_agent_stream_resuming", "cf_agent_stream_pending", "cf_agent_stream_resume_none"]);
+
 export class Chat {
   constructor() {
     this.runs = new Runs();
-    this.endings = new Map(); // request → {outcome, error}
+    this.endings = new Map(); // request → {outcome, error, questions}
     this.answers = new Map(); // request → id of its answer
     this.identity = null;
     this.state = undefined;
     this.stateError = null;
     this.recovering = new Set();
     this.hasTranscript = false;
+    this.present = []; // who is connected: {id, name}
+    this.isPlaced = false; // whether the server said what this connection has to catch up with
     this.transients = new Map(); // type → newest transient data part
     this.stored = [];
     this.streams = new Map(); // request → {fold, seen, replaying, isNews}
@@ -60,6 +64,8 @@ export class Chat {
     this.show();
     this.streams.clear(); // drawn anew from the replay
     this.isAway = true;
+    this.isPlaced = false;
+    this.present = [];
     this.pending = null;
     this.inquired.clear();
     this.doubted = new Set(this.awaited);
@@ -128,6 +134,7 @@ export class Chat {
   // -- what arrives ------------------------------------------------------------------------------------------
 
   take(frame) {
+    if (PLACING.has(frame.type)) this.isPlaced = true;
     switch (frame.type) {
       case "cf_agent_use_chat_response": return this.response(frame);
       case "cf_agent_chat_messages": return this.transcript(frame.messages, frame.connect);
@@ -149,6 +156,7 @@ export class Chat {
         return this.runs.clear();
       case "cf_agent_chat_recovering":
         return void (frame.recovering ? this.recovering.add(frame.id) : this.recovering.delete(frame.id));
+      case "everyword_presence": return void (this.present = frame.principals);
       case "cf_agent_identity": return void (this.identity = frame);
       case "cf_agent_state": return void (this.state = frame.state);
       case "cf_agent_state_error": return void (this.stateError = frame.error);
@@ -159,9 +167,10 @@ export class Chat {
 
   response(frame) {
     const { id, body, done, error } = frame;
+    const questions = frame.messageIds ?? [];
     if (done && !this.answers.has(id)) this.nameAnswer(frame);
-    if (error && body) return this.end(id, { outcome: "error", error: body });
-    if (done) return this.end(id, { outcome: frame.outcome ?? (frame.replay && this.questions.has(id) ? "skipped" : "completed") });
+    if (error && body) return this.end(id, { outcome: "error", error: body, questions });
+    if (done) return this.end(id, { outcome: frame.outcome ?? (frame.replay && this.questions.has(id) ? "skipped" : "completed"), questions });
     if (error) return void this.streams.delete(id);
     this.heard(id);
     if (frame.replayComplete) {
@@ -213,7 +222,7 @@ export class Chat {
     this.recovering.delete(request);
     this.unconfirmed.confirm(request);
     this.transients.clear();
-    if (!this.endings.has(request)) this.endings.set(request, { ...ending, message: question?.id });
+    if (!this.endings.has(request)) this.endings.set(request, { ...ending, questions: [...(ending.questions ?? []), ...(question ? [question.id] : [])] });
     this.inquire();
   }
 

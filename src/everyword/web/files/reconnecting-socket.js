@@ -33,7 +33,7 @@ export class ReconnectingSocket extends EventTarget {
     clearTimeout(this.timer);
     const address = new URL(this.path, location.href);
     address.protocol = address.protocol.replace("http", "ws");
-    address.search = new URLSearchParams([["_pk", this.owner], ...new URLSearchParams(this.query)]);
+    address.search = new URLSearchParams([["_pk", this.owner], ["presence", "1"], ...new URLSearchParams(this.query)]);
     const socket = (this.socket = new WebSocket(address));
     socket.onopen = () => this.opens(socket);
     socket.onmessage = ({ data }) => this.receive(data);

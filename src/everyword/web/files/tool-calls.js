@@ -1,5 +1,6 @@
 // Renders tool calls: input, output, and the buttons for approvals and answers; and agents that work as tools.
 
+import { argumentsView, expiryText, riskView, whyNot } from "./approval-view.js";
 import { h, icon, setAttribute, setClass, setText } from "./dom.js";
 import { toolName } from "./fold.js";
 import { showParts } from "./message-parts.js";
@@ -33,15 +34,19 @@ export function updateTool(card, { part }, context) {
   setText(gist, gistOf(part.input));
   setText(shown, state);
   setAttribute(card, "data-state", state);
-  const told = JSON.stringify([part.state, part.input, part.output, part.errorText, part.approval]);
+  card.approval = context.approvalOf?.(part.toolCallId) ?? card.approval; // one that is answered is in no list any more
+  details.hidden = isAsked(part, state) && !context.isReadOnly; // the question has all of it
+  const told = JSON.stringify([part.state, part.input, part.output, part.errorText, part.approval, card.approval]);
   if (card.told !== told) {
     card.told = told;
     showBody(details.lastChild, part);
-    showAsk(ask, part, state, context);
+    showAsk(card, part, state, context);
   } else if (card.state !== state) {
-    showAsk(ask, part, state, context);
+    showAsk(card, part, state, context);
   }
   card.state = state;
+  const expiry = ask.querySelector(".expiry");
+  if (expiry) setText(expiry, expiryText(card.approval));
   showRuns(runs, context.runs?.of(part.toolCallId) ?? [], context);
 }
 
@@ -75,22 +80,36 @@ const section = (label, content) => h("section", {}, h("h4", {}, label), content
 
 // -- what somebody has to say -----------------------------------------------------------------------------------------
 
-function showAsk(ask, part, state, context) {
-  const isAsked = part.state === "approval-requested" || state === "needs an answer";
-  ask.hidden = !isAsked || context.isReadOnly;
+const isAsked = (part, state) => part.state === "approval-requested" || state === "needs an answer";
+
+function showAsk(card, part, state, context) {
+  const ask = card.children[1];
+  ask.hidden = !isAsked(part, state) || context.isReadOnly;
   if (ask.hidden) return ask.replaceChildren();
-  ask.replaceChildren(...(part.state === "approval-requested" ? approval(part, context) : answer(part, context)));
+  ask.replaceChildren(...(part.state === "approval-requested" ? approval(part, card.approval, context) : answer(part, context)));
 }
 
-function approval(part, { chat }) {
+/** The question, and what the person has to know: the tool, its summary and its risk, its arguments, the time left. */
+function approval(part, known, { chat }) {
   const say = (approved) => (event) => {
-    for (const button of event.target.parentElement.children) button.disabled = true;
+    for (const button of event.target.parentElement.querySelectorAll("button")) button.disabled = true;
     chat.approve(part.toolCallId, approved);
   };
+  const why = whyNot(known);
   return [
-    h("p", {}, h("strong", {}, toolName(part)), " wants to run with ", h("code", {}, JSON.stringify(part.input)), ". Allow this call?"),
-    h("div", { className: "buttons" }, h("button", { type: "button", className: "yes", onclick: say(true) }, "Approve"), h("button", { type: "button", onclick: say(false) }, "Deny")),
-  ];
+    h("header", {}, h("h4", { className: "asked" }, "Allow this call?"), riskView(known?.risk)),
+    known?.summary && h("p", { className: "summary" }, known.summary),
+    h("p", { className: "call" }, h("span", { className: "sign", "aria-hidden": "true" }, "ƒ"), h("span", { className: "name" }, part.title ?? toolName(part))),
+    argumentsView(part.input),
+    h(
+      "div",
+      { className: "buttons" },
+      h("button", { type: "button", className: "yes", disabled: why !== "", onclick: say(true) }, "Approve"),
+      h("button", { type: "button", disabled: why !== "", onclick: say(false) }, "Deny"),
+      h("span", { className: "expiry" }),
+      why && h("span", { className: "why" }, why),
+    ),
+  ].filter(Boolean);
 }
 
 function answer(part, { chat }) {
@@ -103,7 +122,9 @@ function answer(part, { chat }) {
     }
   };
   return [
-    h("p", {}, h("strong", {}, toolName(part)), " runs in the page. What is its result?"),
+    h("header", {}, h("h4", { className: "asked" }, "What is the result?")),
+    h("p", { className: "call" }, h("span", { className: "sign", "aria-hidden": "true" }, "ƒ"), h("span", { className: "name" }, toolName(part)), " runs in the page."),
+    argumentsView(part.input),
     box,
     h(
       "div",
@@ -111,7 +132,7 @@ function answer(part, { chat }) {
       h("button", { type: "button", className: "yes", onclick: () => chat.answer(part.toolCallId, toolName(part), result()) }, "Send the result"),
       h("button", { type: "button", onclick: () => chat.answer(part.toolCallId, toolName(part), null, box.value || "the page could not run the tool") }, "Report a failure"),
     ),
-  ];
+  ].filter(Boolean);
 }
 
 // -- agents as tools --------------------------------------------------------------------------------------------------
