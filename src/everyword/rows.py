@@ -6,6 +6,7 @@ rebuilding them changes nothing (I-9). Stores do not interpret them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from .ids import CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnI
 __all__ = ["AgentRow", "KeptRow", "MessageRow", "Row", "RowsCleared", "RowsRemoved", "TurnRow"]
 __all__ += ["CONVERSATION", "LISTED", "SETTLED", "WAITING", "ApprovalRecord", "ApprovalStatus", "ConversationStatus"]
 __all__ += ["ConversationSummary", "Participant", "decode_listed", "encode_listed", "listed_columns", "listed_owner"]
+__all__ += ["ALL_MESSAGES", "SEARCHABLE", "TEXT", "TITLE_KEY", "decode_text", "encode_text", "put_listed"]
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -93,7 +95,17 @@ WAITING: Final = "waiting"
 SETTLED: Final = "settled"
 """The kind of the rows with approvals that were given or refused, by call."""
 
-LISTED: Final = frozenset({SETTLED})
+SEARCHABLE: Final = "searchable"
+"""The kind of the kept row, without a key, of an agent whose texts are indexed."""
+
+TEXT: Final = "text"
+"""The kind of the rows with what a search finds: texts of messages by node, the title at `TITLE_KEY`. No body: none."""
+
+TITLE_KEY: Final = "0"
+ALL_MESSAGES: Final = "*"
+"""Key of a row of kind `text` without a body: the texts of all messages go. The title stays."""
+
+LISTED: Final = frozenset({SETTLED, TEXT})
 """Kinds that a store keeps for lists only: an agent is loaded without them, and `kept` does not return them."""
 
 ConversationStatus = Literal["running", "waiting", "failed", "idle"]
@@ -191,6 +203,28 @@ def listed_columns(body: bytes) -> list[str]:
 def listed_owner(owner: str | None) -> str:
     """Return an owner as a column, empty for none. Different owners may have one column: compare the owners, too."""
     return "".join(letter if letter >= " " else "\ufffd" for letter in owner) if owner is not None else ""
+
+
+def encode_text(words: Sequence[str], text: str) -> bytes:
+    """Return the body of a row of kind `text`: a line with its words, and the text."""
+    return b"%b\n%b" % (" ".join(words).encode(), text.encode(errors="replace"))
+
+
+def decode_text(body: bytes) -> tuple[list[str], str]:
+    """Return the words and the text of a body of `encode_text`."""
+    line, _, text = body.partition(b"\n")
+    return line.decode().split(" "), text.decode()
+
+
+def put_listed(rows: dict[tuple[str, str], KeptRow], row: KeptRow) -> None:
+    """Write a row of a kind of `LISTED` to those of its agent, as every store does."""
+    if row.kind == TEXT and row.key == ALL_MESSAGES:
+        for place in [place for place in rows if place[0] == TEXT and place[1] != TITLE_KEY]:
+            del rows[place]
+    elif row.body is None:
+        rows.pop((row.kind, row.key), None)
+    else:
+        rows[row.kind, row.key] = row
 
 
 class RowsRemoved(msgspec.Struct, frozen=True):

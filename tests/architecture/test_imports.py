@@ -22,13 +22,14 @@ ALLOWED: dict[str, set[str]] = {
     "extras": {"errors"},
     "traces": set(),
     "trace_context": set(),
+    "search_words": {"errors"},
     "rows": NOUNS,
     "messages": NOUNS,
     "codec": NOUNS | {"messages"},
-    "core": NOUNS | {"rows", "messages", "codec"},
+    "core": NOUNS | {"rows", "search_words", "messages", "codec"},
     "wire": NOUNS | {"messages", "codec", "core.replay"},
     "transcripts": NOUNS | {"rows", "messages", "core.record"},
-    "log": NOUNS | {"rows"},
+    "log": NOUNS | {"rows", "search_words"},
     "runtime": NOUNS
     | {
         "principals",
@@ -36,6 +37,7 @@ ALLOWED: dict[str, set[str]] = {
         "traces",
         "trace_context",
         "rows",
+        "search_words",
         "core",
         "codec",
         "messages",
@@ -90,7 +92,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("server.webhooks", "extras"): "says which extra webhooks need",
 }
 
-PURE = {"ids", "errors", "events", "rows", "messages", "codec", "core", "wire", "transcripts", "client.protocol"}
+PURE = {
+    *("ids", "errors", "events", "search_words", "rows", "messages", "codec", "core", "wire", "transcripts"),
+    "client.protocol",
+}
 IMPURE = {
     *("asyncio", "anyio", "concurrent", "multiprocessing", "threading", "queue", "signal", "subprocess"),
     *("time", "random", "secrets", "uuid", "logging"),

@@ -18,7 +18,7 @@ from ..events import Chunk, Event, MessageEnded, TurnEnded, decode_event, kind_o
 from ..ids import AgentId, Millis, Seq, TurnId
 from ..log.base import Stored
 from ..messages.message import UIMessage
-from ..rows import CONVERSATION, WAITING
+from ..rows import CONVERSATION, SEARCHABLE, WAITING
 from ..runtime.rebuild import Projections
 from .log_reader import LogReader
 from .text import count_of
@@ -218,6 +218,8 @@ def _differences(stored: Projections, folded: Projections) -> Iterator[str]:
     kept = folded.kept
     if (CONVERSATION, "") not in stored.kept:  # a release without lists has written it; `everyword rebuild` lists it
         kept = {key: row for key, row in kept.items() if row.kind not in (CONVERSATION, WAITING)}
+    if (SEARCHABLE, "") in stored.kept:  # a setting of the app, which the log does not have
+        kept = {**kept, (SEARCHABLE, ""): stored.kept[SEARCHABLE, ""]}
     yield from _named("the stored value", stored.kept, kept)
     if stored.agent != folded.agent:
         yield "the agent's row differs from its log"

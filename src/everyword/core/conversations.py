@@ -44,7 +44,7 @@ from .commands import ChangeConversation, MarkRead
 from .state import State
 
 __all__ = ["TITLE_JOB", "conversation_row", "decide_conversation", "deletion_due", "evolve_conversation"]
-__all__ += ["begins_conversation", "restore_conversation", "summarise_rows"]
+__all__ += ["begins_conversation", "message_text", "restore_conversation", "summarise_rows"]
 
 TITLE_JOB: Final = "everyword.title"
 """The callback of the job that asks for a title."""
@@ -172,7 +172,7 @@ def _put(state: State, known: ConversationSummary, event: Any, at: Millis) -> Co
 
 def _with_messages(known: ConversationSummary, messages: list[Placed], at: Millis) -> ConversationSummary:
     for placed in messages:
-        text = _text(bytes(placed.message))
+        text = message_text(bytes(placed.message))
         question = known.question
         if not question and placed.role == "user":
             question = _cut(text, LONGEST_TITLE)
@@ -186,7 +186,7 @@ def _message_ended(state: State, known: ConversationSummary, event: Any, at: Mil
     turn = state.open.get(event.turn)
     is_new = turn is not None and turn.accepted.kind is TurnKind.CHAT
     is_longer = turn is not None and turn.accepted.kind.extends
-    preview = _cut(_text(bytes(event.message)), LONGEST_PREVIEW) or known.preview
+    preview = _cut(message_text(bytes(event.message)), LONGEST_PREVIEW) or known.preview
     reads = known.reads
     if is_longer:  # a principal that read the message before has not read what was added to it
         reads = {each: min(count, known.messages - 1) for each, count in reads.items()}
@@ -196,7 +196,9 @@ def _message_ended(state: State, known: ConversationSummary, event: Any, at: Mil
 def _replaced(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:
     if event.node != state.tree.leaf:
         return known
-    return replace(known, preview=_cut(_text(bytes(event.message)), LONGEST_PREVIEW) or known.preview, updated_at=at)
+    return replace(
+        known, preview=_cut(message_text(bytes(event.message)), LONGEST_PREVIEW) or known.preview, updated_at=at
+    )
 
 
 def _turn_ended(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:
@@ -269,7 +271,8 @@ _CHANGES: Final[dict[type, Callable[[State, ConversationSummary, Any, Millis], C
 }
 
 
-def _text(body: bytes) -> str:
+def message_text(body: bytes) -> str:
+    """Return the text parts of a message."""
     try:
         parts = _decoder.decode(body).parts
     except msgspec.DecodeError:  # a part of another form, for example a `text` that is no string
@@ -313,8 +316,8 @@ def summarise_rows(state: State) -> ConversationSummary | None:
     known = replace(
         known,
         owner=asked[0].id if asked else None,
-        question=_cut(_text(question), LONGEST_TITLE) if question is not None else "",
-        preview=_cut(_text(last.shown or b""), LONGEST_PREVIEW),
+        question=_cut(message_text(question), LONGEST_TITLE) if question is not None else "",
+        preview=_cut(message_text(last.shown or b""), LONGEST_PREVIEW),
         is_failed=latest is not None and latest.outcome is Outcome.ERROR,
     )
     return replace(known, status=_status(state, known))

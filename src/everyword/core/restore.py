@@ -21,7 +21,7 @@ from ..events import (
 )
 from ..ids import CallId, Millis, NodeId
 from ..messages.message import UIMessage
-from ..rows import CONVERSATION, WAITING, AgentRow, KeptRow, MessageRow, TurnRow
+from ..rows import CONVERSATION, SEARCHABLE, WAITING, AgentRow, KeptRow, MessageRow, TurnRow
 from .approvals import APPROVAL, restore_approval
 from .conversations import restore_conversation, summarise_rows
 from .fibers import FIBER, restore_fiber
@@ -75,6 +75,8 @@ def _restore_kept(state: State, kept: Sequence[KeptRow], problems: list[str]) ->
             state.value = row.body
         elif row.kind == "destroyed":
             state.is_destroyed = True
+        elif row.kind == SEARCHABLE:
+            state.is_searchable = True
     for row in (row for row in kept if row.kind == "job"):
         try:
             state.jobs |= restore_job([row])
@@ -123,6 +125,8 @@ def _restore_lists(state: State, kept: Sequence[KeptRow], problems: list[str]) -
     if state.conversation is None:
         find_waiting(state)
         state.conversation = summarise_rows(state)
+    if state.conversation is not None:
+        state.indexed_title = state.conversation.title
 
 
 def _check_body(message: MessageRow) -> str | None:

@@ -113,6 +113,11 @@ class State:
     listed: list[KeptRow] = field(default_factory=list, compare=False)
     """The rows for lists that the last event changed; `project` returns them."""
 
+    is_searchable: bool = False
+    """True if the texts of the messages are indexed for searches."""
+    indexed_title: str | None = field(default=None, compare=False)
+    """The title as it is indexed."""
+
     @property
     def current(self) -> TurnState | None:
         """The chat turn that has begun. At most one has."""
@@ -217,6 +222,8 @@ class Rules:
     trusts_client_messages: bool = False
     """Whether clients may add and change assistant messages (R-8)."""
     follow_ups: FollowUps | None = None
+    is_searchable: bool | None = None
+    """Whether the texts of messages are indexed for searches; None to leave it as it is."""
     announces_approvals: bool = True
     """Whether each request for an approval is announced by an event. Not while nodes run that do not know the event."""
     sanitize: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged

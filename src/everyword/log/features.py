@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from .nodes import NodeMembership
 
-__all__ = ["CONVERSATIONS", "FEATURES", "Feature", "is_usable"]
+__all__ = ["CONVERSATIONS", "FEATURES", "SEARCH", "Feature", "is_usable"]
 
 
 class Feature(NamedTuple):
@@ -32,7 +32,10 @@ CONVERSATIONS: Final = Feature(
 )
 """Titles, owners, archived conversations, read positions, and what is said about a call that waits for an approval."""
 
-FEATURES: Final[Sequence[Feature]] = (CONVERSATIONS,)
+SEARCH: Final = Feature("search", 6)
+"""Texts that are indexed: an owner that does not know them would leave the text of a removed message to be found."""
+
+FEATURES: Final[Sequence[Feature]] = (CONVERSATIONS, SEARCH)
 """Every feature since the first release with several nodes, oldest first. What that release wrote is not listed."""
 
 

@@ -1,30 +1,40 @@
 """Lists over all agents: conversations, and calls that wait for an approval or got one.
 
 Its rows are the kept rows of the kinds `conversation`, `waiting` and `settled`, so a list is as new as the last commit.
-A store reads the first line of a row's body and no more (`rows.encode_listed`).
+A search also reads the rows of the kind `text`: one for each message, and one for the title. A store reads the first
+line of a row's body and no more (`rows.encode_listed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from ..ids import AgentId, Millis, root_id, split_agent_id
 from ..rows import (
     CONVERSATION,
     SETTLED,
+    TEXT,
+    TITLE_KEY,
     WAITING,
     ApprovalRecord,
     ConversationStatus,
     ConversationSummary,
     KeptRow,
     decode_listed,
+    decode_text,
 )
+from ..search_words import has_word
 
 __all__ = ["AgentLists", "ApprovalQuery", "ConversationQuery", "ListedApproval", "ListedConversation"]
-__all__ += ["conversation_statement", "find_waiting_roots", "select_approvals", "select_conversations"]
+__all__ += ["RARE", "conversation_statement", "find_text", "find_waiting_roots", "select_approvals"]
+__all__ += ["select_conversations", "texts_of"]
+
+RARE: Final = 10_000
+"""A search begins with the texts of a word that fewer have; if all are frequent, with the newest conversations."""
 
 
 class ListedConversation(msgspec.Struct, frozen=True):
@@ -34,6 +44,8 @@ class ListedConversation(msgspec.Struct, frozen=True):
     summary: ConversationSummary
     waits: bool = False
     """Whether a call of its agent, or of an agent below it, waits for an approval."""
+    text: str | None = None
+    """Of a search: the first message with all the words, else the first with one of them, else the title."""
 
     @property
     def status(self) -> ConversationStatus:
@@ -66,6 +78,8 @@ class ConversationQuery(msgspec.Struct, frozen=True):
     archived: bool | None = None
     before: tuple[Millis, AgentId] | None = None
     """The place after which the list continues: `updated_at` and agent of the last one of the page before."""
+    words: Sequence[str] = ()
+    """Only conversations that have all of these words (`search_words`); the last may be the beginning of a word."""
     limit: int = 50
 
 
@@ -103,6 +117,10 @@ class AgentLists(Protocol):
         """
         ...
 
+    async def texts(self, agent: AgentId) -> list[KeptRow]:
+        """Return the rows of kind `text` of an agent, by node; for tools."""
+        ...
+
 
 def conversation_statement(query: ConversationQuery) -> str:
     """Return the name of the statement that finds the conversations of a query by an index."""
@@ -126,7 +144,33 @@ def select_conversations(rows: Sequence[tuple[AgentId, KeptRow]], query: Convers
     ]
     wanted = [each for each in found if _is_wanted(each, query)]
     wanted.sort(key=lambda each: (each.summary.updated_at, each.agent.encode()), reverse=True)
-    return wanted[: query.limit]
+    if not query.words:
+        return wanted[: query.limit]
+    texts: dict[AgentId, list[KeptRow]] = {}
+    for agent, row in rows:
+        if row.kind == TEXT:
+            texts.setdefault(agent, []).append(row)
+    found = [replace(each, text=find_text(texts.get(each.agent, ()), query.words)) for each in wanted]
+    return [each for each in found if each.text is not None][: query.limit]
+
+
+def texts_of(rows: Iterable[KeptRow]) -> list[KeptRow]:
+    """Return the rows of kind `text` among those of an agent, by node."""
+    return sorted((row for row in rows if row.kind == TEXT), key=lambda row: int(row.key))
+
+
+def find_text(rows: Iterable[KeptRow], asked: Sequence[str]) -> str | None:
+    """Return the text of an agent that a search shows; None if its texts do not have all the words."""
+    missing, places, best = set(range(len(asked))), range(len(asked)), ((False, False), "")
+    for row in texts_of(rows):
+        words, text = decode_text(row.body or b"")
+        known = set(words)
+        found = {place for place in places if has_word(known, asked, place)}
+        missing -= found
+        rank = (row.key != TITLE_KEY, len(found) == len(asked))
+        if found and (rank > best[0] or not best[1]):
+            best = rank, text
+    return None if missing else best[1]
 
 
 def find_waiting_roots(rows: Sequence[tuple[AgentId, KeptRow]]) -> set[AgentId]:

@@ -15,7 +15,17 @@ from typing import assert_never
 from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
 from ..ids import AgentId, Epoch, Millis, NodeId, RequestId, Seq, TurnId, children_prefix, root_id
-from ..rows import LISTED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ..rows import (
+    LISTED,
+    AgentRow,
+    KeptRow,
+    MessageRow,
+    Row,
+    RowsCleared,
+    RowsRemoved,
+    TurnRow,
+    put_listed,
+)
 from .base import REPLAYED, Activation, Batch, OneBatchAtATime, Pruned, Stored, StoreFiles, Unchanged
 from .lists import (
     AgentLists,
@@ -25,6 +35,7 @@ from .lists import (
     ListedConversation,
     select_approvals,
     select_conversations,
+    texts_of,
 )
 from .nodes import NodeMembership
 from .sqlite.agent_databases import MemoryBackend, SqliteAgentDatabases
@@ -63,10 +74,12 @@ class _Rows:
             case MessageRow():
                 self.messages[row.node] = row
             case KeptRow():
-                rows = self.listed if row.kind in LISTED else self.kept
-                rows.pop((row.kind, row.key), None)
-                if row.body is not None:
-                    rows[row.kind, row.key] = row
+                if row.kind in LISTED:
+                    put_listed(self.listed, row)
+                elif row.body is not None:
+                    self.kept[row.kind, row.key] = row
+                else:
+                    self.kept.pop((row.kind, row.key), None)
             case RowsRemoved():
                 for node in row.nodes:
                     self.messages.pop(node, None)
@@ -294,6 +307,9 @@ class _MemoryLists:
 
     async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
         return at, []
+
+    async def texts(self, agent: AgentId) -> list[KeptRow]:
+        return texts_of([row for each, row in self._rows() if each == agent])
 
     def _rows(self) -> list[tuple[AgentId, KeptRow]]:
         return [

@@ -13,7 +13,7 @@ from ..errors import LogError
 from ..events import Identity
 from ..ids import AgentId, root_id
 from ..log.base import LogStore
-from ..log.features import CONVERSATIONS, is_usable
+from ..log.features import CONVERSATIONS, SEARCH, is_usable
 
 __all__ = ["AppRules"]
 
@@ -33,14 +33,20 @@ class AppRules:
     """Whether jobs notify of turns that ended, and of calls that wait for an approval."""
     notification_delay: int = 0
     """Milliseconds between an event and its job."""
+    has_search: bool = False
+    """Whether the texts of conversations are indexed for searches."""
     are_lists_usable: bool = False
     """True once every node knows the events of lists; it stays so."""
+    is_search_usable: bool = False
+    """True once every node keeps the texts that are indexed up to date; it stays so."""
     _looking: asyncio.Task[None] | None = None
 
     async def look(self, store: LogStore) -> None:
-        """Find out whether every node knows the events of lists."""
+        """Find out whether every node knows the events of lists, and the texts that are indexed."""
         try:
             self.are_lists_usable = self.are_lists_usable or await is_usable(CONVERSATIONS, store.nodes)
+            if self.has_search and not self.is_search_usable:
+                self.is_search_usable = await is_usable(SEARCH, store.nodes)
         except LogError as exc:
             log.warning("unable to see which releases the other nodes run; asking again later: %s", exc)
 
@@ -48,10 +54,14 @@ class AppRules:
         """Return the rules of a class as they are for one of its agents."""
         if self.max_queued is not None and self.max_queued < rules.max_queued:
             rules = replace(rules, max_queued=self.max_queued)
+        is_all_known = self.are_lists_usable and (self.is_search_usable or not self.has_search)
+        if not is_all_known and (self._looking is None or self._looking.done()):
+            # Beside the loading: it need not wait for it.
+            self._looking = asyncio.create_task(self.look(store), name="which events every node knows")
         if not self.are_lists_usable:
-            if self._looking is None or self._looking.done():  # beside the loading: it need not wait for it
-                self._looking = asyncio.create_task(self.look(store), name="which events every node knows")
             return replace(rules, announces_approvals=False)
+        if root_id(agent) == agent and (self.is_search_usable or not self.has_search):
+            rules = replace(rules, is_searchable=self.has_search)
         follow_ups = self._follow_ups(agent)
         return rules if follow_ups == FollowUps() else replace(rules, follow_ups=follow_ups)
 

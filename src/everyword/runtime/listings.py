@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from ..core.record import ConversationRecord
-from ..errors import UsageError
+from ..errors import BadInput, UsageError
 from ..ids import AgentId, Millis
 from ..log.lists import AgentLists, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation
 from .directory import Directory
@@ -23,7 +23,16 @@ class Listings:
         self._running = running
 
     async def conversations(self, query: ConversationQuery) -> list[ListedConversation]:
-        """Return a page of conversations."""
+        """Return a page of conversations.
+
+        Raises:
+            BadInput: it is a search, and the app has none.
+        """
+        if query.words and not self._running().settings.app_rules.has_search:
+            raise BadInput(
+                "unable to search; the texts of this app's conversations are not indexed. "
+                "Set Everyword(…, conversations=ConversationOptions(search=True))"
+            )
         return await self._lists.conversations(query)
 
     async def find_conversation(self, agent: AgentId) -> ListedConversation | None:

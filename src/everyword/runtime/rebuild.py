@@ -10,6 +10,7 @@ import msgspec
 
 from ..core.evolve import evolve
 from ..core.project import project
+from ..core.search_rows import search_rows
 from ..core.state import State
 from ..core.wanted import wanted
 from ..errors import LogCorrupt
@@ -17,7 +18,20 @@ from ..events import decode_event
 from ..ids import AgentId, Millis, NodeId, Seq, TurnId, root_id
 from ..log.base import LogAdmin, LogStore
 from ..log.lists import ApprovalQuery
-from ..rows import LISTED, SETTLED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow, encode_listed
+from ..rows import (
+    LISTED,
+    SEARCHABLE,
+    SETTLED,
+    AgentRow,
+    KeptRow,
+    MessageRow,
+    Row,
+    RowsCleared,
+    RowsRemoved,
+    TurnRow,
+    encode_listed,
+    put_listed,
+)
 
 __all__ = ["AdminStore", "Projections", "Rebuilt", "fold_log", "rebuild", "stored_rows"]
 
@@ -50,10 +64,12 @@ class Projections:
                 case MessageRow():
                     self.messages[row.node] = row
                 case KeptRow():
-                    rows_of_kind = self.listed if row.kind in LISTED else self.kept
-                    rows_of_kind[row.kind, row.key] = row
-                    if row.body is None:
-                        del rows_of_kind[row.kind, row.key]
+                    if row.kind in LISTED:
+                        put_listed(self.listed, row)
+                    elif row.body is not None:
+                        self.kept[row.kind, row.key] = row
+                    else:
+                        self.kept.pop((row.kind, row.key), None)
                 case RowsRemoved():
                     for node in row.nodes:
                         self.messages.pop(node, None)
@@ -79,13 +95,15 @@ class Rebuilt:
     changes: Sequence[str]
 
 
-async def rebuild(store: AdminStore, agent: AgentId, now: Millis) -> Rebuilt:
+async def rebuild(store: AdminStore, agent: AgentId, now: Millis, *, is_searchable: bool | None = None) -> Rebuilt:
     """Fold the agent's log and put the rows that it implies in the place of those that are there.
+
+    `is_searchable` says whether its texts are indexed for searches; None for as it was.
 
     Raises:
         LogCorrupt: an event cannot be read or does not fit; the agent's rows are left as they were.
     """
-    state, rows, events = await fold_log(store, agent)
+    state, rows, events = await fold_log(store, agent, is_searchable=is_searchable)
     stored = await stored_rows(store, agent)
     await store.replace_rows(agent, rows.rows(), wanted(state, now).wake)
     return Rebuilt(agent, events, _changes(stored, rows))
@@ -98,6 +116,8 @@ async def stored_rows(store: AdminStore, agent: AgentId) -> Projections:
     stored.put(await store.turns(agent))
     stored.put(messages)
     stored.put(await store.kept(agent))
+    if store.lists is not None:
+        stored.put(await store.lists.texts(agent))
     query: ApprovalQuery | None = ApprovalQuery(root=root_id(agent), is_settled=True, limit=PAGE)
     while store.lists is not None and query is not None:
         page = await store.lists.approvals(query)
@@ -106,8 +126,13 @@ async def stored_rows(store: AdminStore, agent: AgentId) -> Projections:
     return stored
 
 
-async def fold_log(store: LogStore, agent: AgentId) -> tuple[State, Projections, int]:
-    """Return the state and the rows that the agent's log implies, and how many events it has."""
+async def fold_log(
+    store: LogStore, agent: AgentId, *, is_searchable: bool | None = None
+) -> tuple[State, Projections, int]:
+    """Return the state and the rows that the agent's log implies, and how many events it has.
+
+    The log does not say whether the agent's texts are indexed for searches; None for as the store has it.
+    """
     state, rows, events = State(), Projections(), 0
     cursor = Seq(0)
     while page := await store.read(agent, cursor, PAGE):
@@ -120,6 +145,9 @@ async def fold_log(store: LogStore, agent: AgentId) -> tuple[State, Projections,
                 raise LogCorrupt(f"unable to rebuild {agent!r}; event {stored.seq} cannot be used ({exc})") from exc
         cursor = page[-1].seq
         events += len(page)
+    if is_searchable is None:
+        is_searchable = any(row.kind == SEARCHABLE for row in await store.kept(agent))
+    rows.put(search_rows(state, [], is_searchable and root_id(agent) == agent))
     return state, rows, events
 
 

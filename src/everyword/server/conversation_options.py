@@ -33,12 +33,16 @@ class ConversationOptions:
         title: Returns a title for a conversation, from its messages; usually a model writes it. It is called once,
             after the first answer, as a durable job: it is tried again after a failure or a crash. A title that a
             person gives wins. By default the title is the beginning of the first question.
+        search: Index titles and messages, so that `app.conversations.list(query=…)` and `GET /conversations?query=…`
+            find conversations by their words. Conversations from before are indexed with their next message, or by
+            `everyword rebuild --search on`. By default nothing is indexed.
         keep_for: New conversations are deleted when nothing has happened in them for this long; by default never.
     """
 
     owner: Callable[[Principal, str, str], Principal | str | None] | None = None
     title: Callable[[Sequence[UIMessage]], Awaitable[str | None] | str | None] | None = None
     keep_for: timedelta | None = None
+    search: bool = False
 
     def __post_init__(self) -> None:
         if self.keep_for is not None and self.keep_for <= timedelta(0):
@@ -51,6 +55,7 @@ class ConversationOptions:
             owner_of=self._owner_of if self.owner is not None else None,
             keep_for=None if self.keep_for is None else round(self.keep_for.total_seconds() * 1000),
             has_titles=self.title is not None,
+            has_search=self.search,
         )
 
     def _owner_of(self, agent: AgentId, identity: Identity) -> str | None:

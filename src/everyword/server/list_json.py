@@ -30,6 +30,7 @@ def conversation_json(each: Conversation) -> JsonObject:
         "messages": each.messages,
         "unread": each.unread,
         "metadata": each.metadata,
+        "excerpt": each.excerpt,
     }
 
 

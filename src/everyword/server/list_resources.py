@@ -183,17 +183,23 @@ class ListResources:
             status: `running`, `waiting`, `failed` or `idle`; not live.
             archived: `0` (the default), `1`, or `any`. Live, it chooses the conversations of the first page; changes
                 are of all.
+            query: Only conversations whose title and messages have all of these words; the last one may be the
+                beginning of a word. At most 200 characters and 8 words. Each conversation has an `excerpt` then. Not
+                live.
             cursor: `cursor` of the page before; not live.
             limit: Conversations in a page, 1 to 200; 50 by default.
         Answers:
             200: `{"conversations": [...], "cursor": text or null}`. As events: `list` first, with the first page, then
                 `changed` with a `conversation`, or `removed` with its `kind` and `name`.
+            400: A parameter is not valid, or there is a `query` and the app has no `ConversationOptions(search=True)`.
             501: The app has no `authenticate(request)`.
         """
         asked = caller.request.query_params
         kind, limit = self._kind(asked.get("kind")), _limit(asked.get("limit"))
         archived = _archived(asked.get("archived", "0"))
         if caller.wants_events:
+            if "query" in asked:
+                raise BadInput('unable to watch a search; ask for it as JSON, or leave out "query"')
             if (refused := await self._record_list(caller, is_live=True)) is not None:
                 return refusal_response(refused.status, refused.reason)
             return self._stream(caller, self._watch_conversations(caller, kind, archived, limit))
@@ -207,6 +213,7 @@ class ListResources:
             kind=kind,
             status=cast("ConversationStatus | None", status),
             archived=archived,
+            query=asked.get("query"),
         )
         shown = [f"{each.kind}/{each.name}" for each in page.conversations]
         if (refused := await self._record_list(caller, shown=shown)) is not None:

@@ -15,7 +15,14 @@ import msgspec
 from ...errors import BadInput, ConversationNotFound
 from ...ids import AgentId, Millis, agent_id, split_agent_id
 from ...principals import Principal
-from ...runtime.api.lists import ConversationQuery, ConversationStatus, ListedConversation, Participant
+from ...runtime.api.lists import (
+    ConversationQuery,
+    ConversationStatus,
+    ListedConversation,
+    Participant,
+    excerpt,
+    query_words,
+)
 from ...transcripts.document import Shown, kept_url
 from ...transcripts.formats import FORMATS, filename_of, write_record
 from ..kinds import agent_kind, all_kinds
@@ -60,6 +67,8 @@ class Conversation:
     """Whether the title was given, and is not the first question."""
     keep_for: float | None = None
     """Seconds after its last change at which it is deleted; None for never."""
+    excerpt: str | None = None
+    """Of a search: a short text around the first word that was found; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,7 @@ class Conversations:
         kind: type[Agent] | str | None = None,
         status: ConversationStatus | None = None,
         archived: bool | None = False,
+        query: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
         reader: Principal | str | None = None,
@@ -113,28 +123,33 @@ class Conversations:
             kind: Only agents of this class; None for all that the app serves.
             status: Only conversations with this status.
             archived: Only archived ones, only others (the default), or both (None).
+            query: Only conversations whose title and messages have all of these words. Case and accents do not matter,
+                and the last word may be the beginning of one. It needs `ConversationOptions(search=True)`.
             cursor: `cursor` of the page before.
             limit: Conversations in the page, 1 to 200.
             reader: `unread` is counted for this principal; by default for `principal`.
 
         Raises:
-            BadInput: the cursor is not one, or the limit is out of range.
+            BadInput: the cursor is not one, the limit is out of range, or the query cannot be used: it has more than
+                200 characters or 8 words, or no word, or the app has no search.
         """
         if not 1 <= limit <= MOST:
             raise BadInput(f"unable to list conversations; limit is {limit}, and 1 to {MOST} are allowed")
-        query = ConversationQuery(
+        words = query_words(query) if query is not None else []
+        wanted = ConversationQuery(
             owner=_id(principal),
             kinds=self._kinds(kind),
             status=status,
             archived=archived,
             before=read_cursor(cursor, tuple[Millis, AgentId], "a cursor") if cursor is not None else None,
+            words=words,
             limit=limit,
         )
-        found = await self._app._calls.lists.conversations(query)
+        found = await self._app._calls.lists.conversations(wanted)
         last = found[-1] if len(found) == limit else None
         more = write_cursor(last.summary.updated_at, last.agent) if last is not None else None
         counted = _id(reader) or _id(principal)
-        return ConversationPage([self._shown(each, counted) for each in found], more)
+        return ConversationPage([self._shown(each, counted, words) for each in found], more)
 
     async def get(
         self, kind: type[Agent] | str, name: str, *, principal: Principal | str | None = None
@@ -328,7 +343,7 @@ class Conversations:
         cls = self._app.class_of_kind(kind)
         return agent_kind(cls) if cls is not None else kind, name
 
-    def _shown(self, found: ListedConversation, reader: str | None) -> Conversation:
+    def _shown(self, found: ListedConversation, reader: str | None, words: Sequence[str] = ()) -> Conversation:
         summary = found.summary
         kind, name = self._address(found.agent)
         return Conversation(
@@ -347,6 +362,7 @@ class Conversations:
             metadata=msgspec.json.decode(bytes(summary.metadata)) or {},
             has_own_title=summary.title is not None,
             keep_for=None if summary.keep_for is None else summary.keep_for / 1000,
+            excerpt=excerpt(found.text, words) if found.text is not None else None,
         )
 
 

@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import LogCorrupt, LogLocked
+from ...errors import LogCorrupt, LogLocked, UsageError
 from ...ids import AgentId, Seq
+from ...log.features import SEARCH, is_usable
 from ...runtime.clock import SystemClock
 from ...runtime.rebuild import AdminStore, rebuild
 from ..arguments import add_store
@@ -26,28 +27,42 @@ changed. Also upgrades a store of an older everyword version.
 examples:
   everyword rebuild
   everyword rebuild chat/ann chat/bob
+  everyword rebuild --search on
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agents", nargs="*", metavar="AGENT", help="kind/name (default: all)")
+    parser.add_argument(
+        "--search",
+        choices=("on", "off"),
+        help="index the texts of all conversations for searches, or drop the index (default: leave it as it is)",
+    )
     add_store(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Rebuild the given agents, or all, and report differences from the log; return 1 when an agent failed."""
-    return asyncio.run(_rebuild(Output(is_json=chosen.json), chosen.db, chosen.agents))
+    is_searchable = None if chosen.search is None else chosen.search == "on"
+    return asyncio.run(_rebuild(Output(is_json=chosen.json), chosen.db, chosen.agents, is_searchable))
 
 
-async def _rebuild(output: Output, db: str, given: Sequence[str]) -> int:
+async def _rebuild(output: Output, db: str, given: Sequence[str], is_searchable: bool | None) -> int:
     async with writing(db, "rebuild") as store:
+        if is_searchable and not await is_usable(SEARCH, store.nodes):
+            raise UsageError(
+                "unable to index texts; a node of an older release uses this store, and would leave texts of removed "
+                "messages in the index. Try again when every node runs this release"
+            )
         known = await store.agents()
         agents = [find_agent(known, agent, db) for agent in given] or known
         async with reading(db) as reader:
-            return await _rebuild_all(output, store, reader, agents)
+            return await _rebuild_all(output, store, reader, agents, is_searchable)
 
 
-async def _rebuild_all(output: Output, store: AdminStore, reader: LogReader, agents: Sequence[AgentId]) -> int:
+async def _rebuild_all(
+    output: Output, store: AdminStore, reader: LogReader, agents: Sequence[AgentId], is_searchable: bool | None
+) -> int:
     now = SystemClock().now()
     events = changed = failed = 0
     told: list[dict[str, Any]] = []
@@ -57,7 +72,7 @@ async def _rebuild_all(output: Output, store: AdminStore, reader: LogReader, age
             try:
                 async with leased_if_shared(store, agent, "rebuild"):
                     await _check_end(reader, agent)
-                    rebuilt = await rebuild(store, agent, now)
+                    rebuilt = await rebuild(store, agent, now, is_searchable=is_searchable)
             except (LogCorrupt, LogLocked, ValueError) as exc:  # stored bytes may be damaged, even invalid UTF-8
                 failed += 1
                 error = f"unable to rebuild {agent!r}; {exc}" if isinstance(exc, ValueError) else str(exc)

@@ -1,4 +1,4 @@
-"""The lists of the database, read by its readers. Triggers write them (`migrations/0005_lists.sql`)."""
+"""The lists of the database, read by its readers. Triggers write them (`0005_lists.sql`, `0006_search.sql`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ...ids import AgentId, Millis
-from ...rows import ApprovalRecord, ConversationSummary, decode_listed, listed_owner
-from ..lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, conversation_statement
+from ...rows import TEXT, ApprovalRecord, ConversationSummary, KeptRow, decode_listed, encode_text, listed_owner
+from ..lists import RARE, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, conversation_statement
 from .queries import Queries
 
 __all__ = ["PostgresLists"]
@@ -26,14 +26,46 @@ class PostgresLists:
         name, owner = conversation_statement(query), listed_owner(query.owner) if query.owner is not None else None
         at, agent = query.before or (END_OF_TIME, "")
         kinds = None if query.kinds is None else list(query.kinds)
+        counts = await self._counts(query)
         for archived in (False, True) if query.archived is None else (query.archived,):
             values = owner, archived, at, agent, query.status, kinds, query.limit
+            if query.words:
+                found += await self._search(query, counts, values)
+                continue
             rows = await self._queries().listed(name, *values)
             found += [ListedConversation(AgentId(row["id"]), _summary(row["body"]), row["waits"]) for row in rows]
         found = [each for each in found if query.owner is None or each.summary.owner == query.owner]
         if query.archived is None:
             found.sort(key=lambda each: (each.summary.updated_at, each.agent.encode()), reverse=True)
         return found[: query.limit]
+
+    async def _counts(self, query: ConversationQuery) -> list[int]:
+        """Return how many texts have each word, or `RARE`."""
+        if not query.words:
+            return []
+        return [row["count"] for row in await self._queries().listed("count_texts", _terms(query), RARE)]
+
+    async def _search(
+        self, query: ConversationQuery, counts: list[int], values: tuple[Any, ...]
+    ) -> list[ListedConversation]:
+        terms = _terms(query)
+        rarest = min(range(len(terms)), key=counts.__getitem__)
+        if not counts[rarest]:
+            return []
+        if counts[rarest] < RARE:
+            others = [*terms[:rarest], *terms[rarest + 1 :]]
+            rows = await self._queries().listed("search_rare", *values, others, terms[rarest])
+        else:
+            name = "search_by_time" if query.owner is None else "search_by_owner"
+            rows = await self._queries().listed(name, *values, terms)
+        texts = await self._queries().listed("found_texts", [row["id"] for row in rows], terms)
+        shown = {row["id"]: row["body"].decode() for row in texts}
+        return [ListedConversation(AgentId(r["id"]), _summary(r["body"]), r["waits"], shown.get(r["id"])) for r in rows]
+
+    async def texts(self, agent: AgentId) -> list[KeptRow]:
+        found = await self._queries().listed("texts", agent)
+        texts = [(row["node"], sorted(row["words"]), row["body"].decode()) for row in found]
+        return [KeptRow(TEXT, str(node), encode_text(words, text)) for node, words, text in texts]
 
     async def find_conversation(self, agent: AgentId) -> ListedConversation | None:
         found = await self._queries().listed("find_conversation", agent)
@@ -53,6 +85,12 @@ class PostgresLists:
     async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
         found = await self._queries().listed("lists_changed", at)
         return Millis(found[0]["now_ms"]), [(AgentId(row["id"]), Millis(row["at"])) for row in found if row["id"]]
+
+
+def _terms(query: ConversationQuery) -> list[str]:
+    """Return the words as terms of the database's text search. They have only letters, digits and marks."""
+    terms = [f"'{word}'" for word in query.words]
+    return [*terms[:-1], f"{terms[-1]}:*"]
 
 
 def _summary(body: bytes) -> ConversationSummary:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, assert_never
 
 from ...errors import LogUnavailable
-from ...rows import AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ...rows import TEXT, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import Batch, Unchanged
 from ..chunk_packing import pack
 from .agent_leases import AgentLease
@@ -44,7 +44,7 @@ class PostgresPendingRows:
             case MessageRow():
                 self._messages[key, row.node] = row
             case KeptRow():
-                self._kept[key, row.kind, row.key] = row.body
+                self._put_kept(key, row)
             case RowsRemoved():
                 for node in row.nodes:
                     self._messages.pop((key, node), None)
@@ -60,6 +60,14 @@ class PostgresPendingRows:
         old = self._turns.get((key, row.turn))
         part, first = (self._days.part_of(row), first_seq) if old is None else old[1:]
         self._turns[key, row.turn] = row, part, first
+
+    def _put_kept(self, key: int, row: KeptRow) -> None:
+        if row.kind != TEXT:
+            self._kept[key, row.kind, row.key] = row.body
+            return
+        # Texts are written in order, those that go as well: they are not kept, a trigger puts them elsewhere.
+        self._kept.pop((key, row.kind, row.key), None)
+        self._kept[key, row.kind, row.key] = row.body or b""
 
     def check(self, key: int, rows: Sequence[Row]) -> None:
         """Raise `LogUnavailable` if a turn would end twice: only the last version of a row reaches the database."""

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple, assert_never
 
 from ...errors import Fenced, LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, children_prefix
-from ...rows import LISTED, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
+from ...rows import LISTED, TEXT, AgentRow, KeptRow, MessageRow, Row, RowsCleared, RowsRemoved, TurnRow
 from ..base import PRUNED, REPLAYED, Batch, Unchanged
 from ..chunk_packing import Packed, pack
 from .connection import BUSY_SECONDS
 from .leases import NEVER, Head, Lease, Leases, TakenLease
-from .lists import SHOWN, put_list_row
+from .lists import SHOWN, put_list_row, put_text
 from .pending_events import PendingEvents
 from .pending_rows import NO_SPAN, PendingRows, Span
 from .row_codec import PermanentEvent
@@ -42,7 +42,10 @@ class Destruction(NamedTuple):
     epoch: Epoch
 
 
-PROJECTIONS: Final = ("clear_turns", "clear_messages", "clear_kept", "clear_conversation", "clear_approvals")
+PROJECTIONS: Final = (
+    *("clear_turns", "clear_messages", "clear_kept", "clear_conversation", "clear_approvals"),
+    "clear_texts",
+)
 """The statements that delete the rows of an agent, except its own in `agent`."""
 
 ERASE: Final = ("clear_marks", *PROJECTIONS, "remove_wake", "erase_agent")
@@ -239,7 +242,9 @@ class Transaction:
 
     def _put_kept(self, agent: AgentId, lease: Lease, row: KeptRow) -> None:
         kind, key, body = row.kind, row.key, row.body
-        if kind in SHOWN:
+        if kind == TEXT:
+            put_text(self.connection, lease.key, row)
+        elif kind in SHOWN:
             put_list_row(self.connection, agent, lease.key, row)
         if kind in LISTED:
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ...log.lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation
 from ...rows import ApprovalRecord, ApprovalStatus, ConversationStatus, ConversationSummary, Participant
+from ...search_words import excerpt, query_words
 
 __all__ = ["ApprovalQuery", "ApprovalRecord", "ApprovalStatus", "ConversationQuery", "ConversationStatus"]
 __all__ += ["ConversationSummary", "ListedApproval", "ListedConversation", "Participant"]
+__all__ += ["excerpt", "query_words"]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...ids import AgentId, Millis, root_id
-from ...log.lists import ApprovalQuery, ConversationQuery, find_waiting_roots, select_approvals, select_conversations
-from ...rows import CONVERSATION, KeptRow, encode_listed
+from ...log.lists import (
+    ApprovalQuery,
+    ConversationQuery,
+    find_text,
+    find_waiting_roots,
+    select_approvals,
+    select_conversations,
+    texts_of,
+)
+from ...rows import CONVERSATION, KeptRow, decode_text, encode_listed
 from .server import Call, statement
 from .tables import Row, rows
 
@@ -14,18 +23,16 @@ __all__: list[str] = []
 
 
 def _rows(call: Call) -> list[tuple[AgentId, KeptRow]]:
-    return [
-        (AgentId(agent.id), KeptRow(kind, name, body))
-        for table in (call.tables.kept, call.tables.listed)
-        for key, found in table.items()
-        for (kind, name), body in found.items()
-        if (agent := call.tables.agents.get(key)) is not None
-    ]
+    agents = call.tables.agents
+    kept = [(key, KeptRow(*place, body)) for key, found in call.tables.kept.items() for place, body in found.items()]
+    listed = [(key, row) for key, found in call.tables.listed.items() for row in found.values()]
+    return [(AgentId(agents[key].id), row) for key, row in (*kept, *listed) if key in agents]
 
 
 def _page(call: Call, owner: str | None, archived: bool, at: int, agent: str, *values: Any) -> list[Row]:
-    status, kinds, limit = values
-    query = ConversationQuery(owner, kinds, status, archived, (Millis(at), AgentId(agent)), limit)
+    status, kinds, limit, *terms = values
+    words = [word for term in terms for word in _words(term)]
+    query = ConversationQuery(owner, kinds, status, archived, (Millis(at), AgentId(agent)), words, limit)
     found = select_conversations(_rows(call), query)
     return rows("id body waits", [[each.agent, encode_listed(each.summary), each.waits] for each in found])
 
@@ -48,6 +55,41 @@ async def conversations_by_time(call: Call, *values: Any) -> list[Row]:
 @statement("conversations_waiting")
 async def conversations_waiting(call: Call, *values: Any) -> list[Row]:
     return _page(call, *values)
+
+
+def _words(terms: str | Sequence[str]) -> list[str]:
+    """Return the words of terms of a text search; that which may be the beginning of a word comes last."""
+    given = [terms] if isinstance(terms, str) else terms
+    return [term.removesuffix(":*").strip("'") for term in sorted(given, key=lambda term: term.endswith(":*"))]
+
+
+@statement("count_texts")
+async def count_texts(call: Call, terms: Sequence[str], most: int) -> list[Row]:
+    """No word is rare: a search of all conversations finds the same."""
+    return rows("count", [[most] for _ in terms])
+
+
+@statement("search_by_owner")
+async def search_by_owner(call: Call, *values: Any) -> list[Row]:
+    return _page(call, *values)
+
+
+@statement("search_by_time")
+async def search_by_time(call: Call, *values: Any) -> list[Row]:
+    return _page(call, *values)
+
+
+@statement("found_texts")
+async def found_texts(call: Call, agents: Sequence[str], terms: Sequence[str]) -> list[Row]:
+    texts = [(each, find_text((r for a, r in _rows(call) if a == each), _words(terms))) for each in agents]
+    return rows("id body", [[each, text.encode()] for each, text in texts if text is not None])
+
+
+@statement("texts")
+async def texts(call: Call, agent: str) -> list[Row]:
+    found = texts_of(row for each, row in _rows(call) if each == agent)
+    decoded = [(int(row.key), *decode_text(row.body or b"")) for row in found]
+    return rows("node words body", [[node, words, text.encode()] for node, words, text in decoded])
 
 
 @statement("find_conversation")

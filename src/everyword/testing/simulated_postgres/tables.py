@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ...rows import KeptRow
+
 __all__ = ["TURN", "AgentRecord", "EventRecord", "FenceRecord", "NodeRecord", "Row", "Tables", "TurnRecord", "rows"]
 
 TURN: Final = (
@@ -118,7 +120,7 @@ class Tables:
         self.requests: dict[tuple[int, str], int] = {}
         self.messages: dict[int, dict[int, tuple[Any, ...]]] = {}
         self.kept: dict[int, dict[tuple[str, str], bytes]] = {}
-        self.listed: dict[int, dict[tuple[str, str], bytes]] = {}
+        self.listed: dict[int, dict[tuple[str, str], KeptRow]] = {}
         """Rows that only lists show."""
         self.wakes: dict[int, int] = {}
         self.replaced: dict[tuple[int, int], int] = {}

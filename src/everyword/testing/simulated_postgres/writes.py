@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from ...rows import LISTED
+from ...rows import LISTED, KeptRow, put_listed
 from .server import Call, refused, statement
 from .tables import TURN, AgentRecord, EventRecord, Row, Tables, TurnRecord, rows
 
@@ -107,8 +107,10 @@ def put_rows(
     for agent, kind, key, _ in drops:
         tables.kept.get(agent, {}).pop((kind, key), None)
     for agent, kind, key, body in keeps:
-        table = tables.listed if kind in LISTED else tables.kept
-        table.setdefault(agent, {})[kind, key] = body
+        if kind in LISTED:
+            put_listed(tables.listed.setdefault(agent, {}), KeptRow(kind, key, body or None))
+        else:
+            tables.kept.setdefault(agent, {})[kind, key] = body
     for agent, *row in agents:
         tables.agents[agent].row = tuple(row)
     for agent, seq in zip(h_agent, h_seq, strict=True):

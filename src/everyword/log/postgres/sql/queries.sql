@@ -8,7 +8,7 @@ select everyword.append_with_rows_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
   $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31);
 
 -- name: replace_rows
-select everyword.replace_rows_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
+select everyword.replace_rows_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19);
 
 -- name: key_of
 select key from everyword.agent where id = $1;
@@ -251,6 +251,53 @@ select c.id, c.body, true as waits
 -- name: find_conversation
 select c.id, c.body, exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits
   from everyword.conversation c where c.id = $1;
+
+-- name: texts
+select t.node, tsvector_to_array(t.words) as words, t.body from everyword.message_text t join everyword.agent a on a.key = t.agent
+  where a.id = $1 order by t.node;
+
+-- name: count_texts
+select (select count(*) from (
+    select 1 from everyword.message_text t where t.words @@ w.term::tsquery limit $2) as found)
+  from unnest($1::text[]) with ordinality as w (term, place) order by w.place;
+
+-- name: search_rare
+-- Begins with the texts that have the word $9. The others are looked for in their conversations.
+select c.id, c.body, w.waits from everyword.conversation c
+  cross join lateral (select exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits) as w
+  where c.agent in (select t.agent from everyword.message_text t where t.words @@ $9::text::tsquery)
+    and ($1::text is null or c.owner = $1) and c.archived = $2 and (c.updated, c.id) < ($3, $4)
+    and ($5::text is null or case when w.waits then 'waiting' else c.status end = $5) and ($6::text[] is null or c.kind = any ($6))
+    and not exists (select from unnest($8::text[]) as asked (term) where not exists (
+      select from everyword.message_text t where t.agent = c.agent and t.words @@ asked.term::tsquery))
+  order by c.updated desc, c.id desc limit $7;
+
+-- name: search_by_owner
+-- All words are frequent: the newest conversations are looked at until there are enough.
+select c.id, c.body, w.waits from everyword.conversation c
+  cross join lateral (select exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits) as w
+  where c.owner = $1 and c.archived = $2 and (c.updated, c.id) < ($3, $4)
+    and ($5::text is null or case when w.waits then 'waiting' else c.status end = $5) and ($6::text[] is null or c.kind = any ($6))
+    and not exists (select from unnest($8::text[]) as asked (term) where not exists (
+      select from everyword.message_text t where t.agent = c.agent and t.words @@ asked.term::tsquery))
+  order by c.updated desc, c.id desc limit $7;
+
+-- name: search_by_time
+select c.id, c.body, w.waits from everyword.conversation c
+  cross join lateral (select exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits) as w
+  where $1::text is null and c.archived = $2 and (c.updated, c.id) < ($3, $4)
+    and ($5::text is null or case when w.waits then 'waiting' else c.status end = $5) and ($6::text[] is null or c.kind = any ($6))
+    and not exists (select from unnest($8::text[]) as asked (term) where not exists (
+      select from everyword.message_text t where t.agent = c.agent and t.words @@ asked.term::tsquery))
+  order by c.updated desc, c.id desc limit $7;
+
+-- name: found_texts
+-- Of each conversation the text that a search shows: a message with all words, with one of them, or the title.
+select a.id, t.body from everyword.agent a cross join lateral (
+    select t.body from everyword.message_text t
+      where t.agent = a.key and t.words @@ array_to_string($2::text[], ' | ')::tsquery
+      order by t.node > 0 desc, t.words @@ array_to_string($2::text[], ' & ')::tsquery desc, t.node limit 1
+  ) as t where a.id = any ($1::text[]);
 
 -- name: waiting_approvals
 select p.id, p.key, p.body, c.body as above from everyword.approval p

@@ -372,6 +372,56 @@ WHERE id IN (SELECT root FROM approval WHERE kind = 'waiting')
   AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
 ORDER BY updated DESC, id DESC LIMIT ?7;
 
+-- name: put_text
+INSERT OR REPLACE INTO message_text (rowid, words, body) VALUES (?1, ?2, ?3);
+
+-- name: remove_texts
+DELETE FROM message_text WHERE rowid BETWEEN ?1 AND ?2;
+
+-- name: clear_texts
+DELETE FROM message_text WHERE rowid BETWEEN ?1 << 32 AND (?1 << 32) + 4294967295;
+
+-- name: texts
+SELECT t.rowid & 4294967295, t.words, t.body FROM agent AS a
+CROSS JOIN message_text AS t ON t.rowid BETWEEN a.key << 32 AND (a.key << 32) + 4294967295
+WHERE a.id = ?1 ORDER BY t.rowid;
+
+-- name: count_texts
+SELECT count(*) FROM (SELECT 1 FROM message_text WHERE message_text MATCH ?1 LIMIT ?2);
+
+-- name: find_text
+SELECT body FROM message_text WHERE message_text MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid LIMIT 1;
+
+-- name: search_rare
+-- Begins with the texts that have the word ?9. The others are looked for in their conversations.
+SELECT c.id, c.body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = c.id AND p.kind = 'waiting') AS waits, c.agent
+FROM (SELECT DISTINCT rowid >> 32 AS agent FROM message_text WHERE message_text MATCH ?9) AS t
+CROSS JOIN conversation AS c ON c.agent = t.agent
+WHERE (?1 IS NULL OR c.owner = ?1) AND c.archived = ?2 AND (c.updated, c.id) < (?3, ?4)
+  AND (?5 IS NULL OR iif(waits, 'waiting', c.status) = ?5) AND (?6 IS NULL OR c.kind IN (SELECT value FROM json_each(?6)))
+  AND NOT EXISTS (SELECT 1 FROM json_each(?8) AS w WHERE NOT EXISTS (SELECT 1 FROM message_text
+    WHERE message_text MATCH w.value AND rowid BETWEEN c.agent << 32 AND (c.agent << 32) + 4294967295))
+ORDER BY c.updated DESC, c.id DESC LIMIT ?7;
+
+-- name: search_by_owner
+-- All words are frequent: the newest conversations are looked at until there are enough.
+SELECT c.id, c.body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = c.id AND p.kind = 'waiting') AS waits, c.agent
+FROM conversation AS c INDEXED BY conversation_by_owner
+WHERE c.owner = ?1 AND c.archived = ?2 AND (c.updated, c.id) < (?3, ?4)
+  AND (?5 IS NULL OR iif(waits, 'waiting', c.status) = ?5) AND (?6 IS NULL OR c.kind IN (SELECT value FROM json_each(?6)))
+  AND NOT EXISTS (SELECT 1 FROM json_each(?8) AS w WHERE NOT EXISTS (SELECT 1 FROM message_text
+    WHERE message_text MATCH w.value AND rowid BETWEEN c.agent << 32 AND (c.agent << 32) + 4294967295))
+ORDER BY c.updated DESC, c.id DESC LIMIT ?7;
+
+-- name: search_by_time
+SELECT c.id, c.body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = c.id AND p.kind = 'waiting') AS waits, c.agent
+FROM conversation AS c INDEXED BY conversation_by_time
+WHERE c.archived = ?2 AND (c.updated, c.id) < (?3, ?4)
+  AND (?5 IS NULL OR iif(waits, 'waiting', c.status) = ?5) AND (?6 IS NULL OR c.kind IN (SELECT value FROM json_each(?6)))
+  AND NOT EXISTS (SELECT 1 FROM json_each(?8) AS w WHERE NOT EXISTS (SELECT 1 FROM message_text
+    WHERE message_text MATCH w.value AND rowid BETWEEN c.agent << 32 AND (c.agent << 32) + 4294967295))
+ORDER BY c.updated DESC, c.id DESC LIMIT ?7;
+
 -- name: waiting_approvals
 SELECT p.id, p.key, p.body, c.body FROM approval AS p LEFT JOIN conversation AS c ON c.id = p.root
 WHERE p.kind = 'waiting' AND (p.at, p.id, p.key) > (?1, ?2, ?3)
