@@ -100,7 +100,7 @@ async def test_messages_that_are_gone_are_not_found(stores: Stores) -> None:
         await ask(app, "other", "number3")
         await app.destroy(Chat, "other")
         assert await found(app, "number3") == ["trip"]
-        await app.get(Chat, "trip").clear()
+        await app.get(Chat, "trip").clear_history()
         assert await found(app, "number3") == []
         await ask(app, "trip", "once more")
         assert await found(app, "once") == ["trip"]
@@ -163,6 +163,9 @@ async def test_a_replaced_message_is_found_by_its_new_words(stores: Stores) -> N
     async with serving(stores) as app:
         await ask(app, "trip", "refund")
         handle = app.get(Chat, "trip")
-        (first, second) = await handle.messages()
-        await handle.persist_messages([{**first.to_json(), "parts": [{"type": "text", "text": "voucher"}]}, second])
-        assert await found(app, "voucher") == ["trip"]
+        (asked, answered) = await handle.get_messages()
+        edited = {**answered.to_dict(), "parts": [{"type": "text", "text": "a voucher"}]}
+        await handle.persist_messages([asked.to_dict(), edited])
+        assert await found(app, "refund voucher") == ["trip"]
+        assert await found(app, "answer") == []
+    assert await check_rows(stores, "trip") == ([], 2)

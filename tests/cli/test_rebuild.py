@@ -230,3 +230,32 @@ def test_a_file_that_a_server_uses_is_left_alone(conversation: Path, capsys: pyt
 
     assert asyncio.run(run()) == 3
     assert "Stop it first" in capsys.readouterr().err
+
+
+def test_texts_are_indexed_and_dropped_as_asked(conversation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def texts() -> list[Any]:
+        return _dump(conversation, "message_text")["message_text"]
+
+    assert main(["rebuild", "--db", str(conversation), "--search", "on", "chat/ann"]) == 0
+    assert "chat/ann: what else it keeps" in capsys.readouterr().out
+    words = {word for found, _ in texts() for word in found.split()}
+    assert {"hello", "edited"} <= words
+    indexed = texts()
+    main(["doctor", "--no-app", "--db", str(conversation)])
+    assert "stored value" not in capsys.readouterr().out
+    assert main(["rebuild", "--db", str(conversation)]) == 0  # what is indexed stays, and is as it ought to be
+    assert "0 changed, 0 failed" in capsys.readouterr().out
+    assert texts() == indexed
+    assert main(["rebuild", "--db", str(conversation), "--search", "off"]) == 0
+    assert "chat/ann: what else it keeps" in capsys.readouterr().out
+    assert texts() == []
+
+
+def test_a_damaged_index_is_made_anew(conversation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rebuild", "--db", str(conversation), "--search", "on"]) == 0
+    before = _dump(conversation, "message_text")
+    _damage(conversation, "DELETE FROM message_text WHERE rowid < 2 << 32")
+    capsys.readouterr()
+    assert main(["rebuild", "--db", str(conversation)]) == 0
+    assert "1 changed, 0 failed" in capsys.readouterr().out
+    assert _dump(conversation, "message_text") == before

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from starlette.requests import HTTPConnection
 
-from everyword import AIChatAgent, Approval, Everyword, Principal, tool
+from everyword import AIChatAgent, Approval, ConversationOptions, Everyword, Principal, tool
 from tests.server.kit import PATIENCE, connect, serving
 from tests.server.sockets import socket
 
@@ -333,3 +333,35 @@ async def test_an_authorize_with_a_fifth_parameter_decides_about_approvals() -> 
         assert (await client.post(path, headers=user("boss"), json={"approved": True})).status_code == 403
         assert (await client.post(path, headers=user("ann"), json={"approved": False})).status_code == 200
         assert ("ann", "answer", "pay") in asked
+
+
+async def test_a_client_searches_its_own_conversations() -> None:
+    async with running(conversations=ConversationOptions(search=True)) as (app, client):
+        await said(app, "ann-1", "a refund for Berlin", "ann")
+        await said(app, "ann-2", "Paris", "ann")
+        await said(app, "bob-1", "a refund for Berlin", "bob")
+        assert await names(client, "ann", "query=refund+berl") == ["ann-1"]
+        assert await names(client, "ann", "query=refund&scope=all") == ["ann-1"]
+        assert await names(client, "staff", "query=refund&scope=all&limit=1") == ["bob-1"]
+        found = (await client.get("/conversations?query=berlin", headers=user("ann"))).json()["conversations"]
+        assert [each["excerpt"] for each in found] == ["a refund for Berlin"]
+        listed = (await client.get("/conversations", headers=user("ann"))).json()["conversations"]
+        assert [each["excerpt"] for each in listed] == [None, None]
+        for query, live, why in (
+            ("query=", False, "no word"),
+            ("query=%00%3F", False, "no word"),
+            (f"query={'x' * 201}", False, "200 is the limit"),
+            ("query=a+b+c+d+e+f+g+h+i", False, "8 is the limit"),
+            ("query=berlin", True, "unable to watch a search"),
+        ):
+            headers = user("ann") | ({"accept": "text/event-stream"} if live else {})
+            response = await client.get(f"/conversations?{query}", headers=headers)
+            assert response.status_code == 400 and why in response.text
+
+
+async def test_a_search_without_the_setting_is_refused_with_what_to_set() -> None:
+    async with running() as (app, client):
+        await said(app, "ann-1", "hello", "ann")
+        response = await client.get("/conversations?query=hello", headers=user("ann"))
+        assert response.status_code == 400
+        assert "ConversationOptions(search=True)" in response.text

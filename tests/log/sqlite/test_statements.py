@@ -29,6 +29,7 @@ def test_a_name_is_given_once() -> None:
 def test_every_statement_is_used_and_every_use_is_a_statement() -> None:
     folder = Path(everyword.log.sqlite.__file__).parent
     source = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py") if path.name != "statements.py")
+    source += (folder.parent / "lists.py").read_text(encoding="utf-8")
     quoted = set(re.findall(r'"([a-z_]+)"', source))
     assert [name for name in SQL if name not in quoted] == []
     assert [name for name in re.findall(r'SQL\["(\w+)"\]', source) if name not in SQL] == []
