@@ -19,13 +19,19 @@ __all__ = ["Example", "main", "visiting"]
 
 
 class Example:
-    """`examples/<name>` on a free port; `prefix` begins the names of its environment variables."""
+    """`examples/<name>` on a free port; `prefix` begins the names of its environment variables.
 
-    def __init__(self, name: str, prefix: str, folder: Path, *, pause: str) -> None:
+    `build` is the folder with the bundles of its page, if it has any.
+    """
+
+    def __init__(
+        self, name: str, prefix: str, folder: Path, *, pause: str, module: str = "app", build: Path | None = None
+    ) -> None:
         listener = listening()
         self.port = listener.getsockname()[1]
         listener.close()
-        self._name, self._prefix, self._folder, self._pause = name, prefix, folder, pause
+        self._application = f"examples.{name}.{module}:app"
+        self._prefix, self._folder, self._pause, self._build = prefix, folder, pause, build
         self._process: ForkedProcess | None = None
 
     @property
@@ -36,11 +42,11 @@ class Example:
         """Start or restart it, and wait until it responds; `pause` is the time between two words."""
         store = str(self._folder / "example.db")
         settings = {f"{self._prefix}_STORE": store, f"{self._prefix}_PAUSE": pause or self._pause}
-        self._process = fork_process(
-            "tests.browser.example_page", f"examples.{self._name}.app:app", str(self.port), **settings
-        )
+        if self._build is not None:
+            settings[f"{self._prefix}_BUILD"] = str(self._build)
+        self._process = fork_process("tests.browser.example_page", self._application, str(self.port), **settings)
         with httpx.Client(transport=httpx.HTTPTransport(retries=8), trust_env=False) as client:
-            assert client.get(self.url, timeout=PATIENCE).status_code == 200
+            assert client.get(self.url, timeout=PATIENCE, follow_redirects=True).status_code == 200
 
     def kill(self) -> None:
         if self._process is not None:

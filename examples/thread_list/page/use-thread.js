@@ -1,0 +1,65 @@
+// One thread of assistant-ui: useChat with everyword's HTTP interface, in step with what other tabs do.
+
+import { useEffect, useMemo, useRef } from "react";
+import { useChat } from "@ai-sdk/react";
+import { useAui, useAuiState } from "@assistant-ui/react";
+import { useAISDKRuntime } from "@assistant-ui/react-ai-sdk";
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+
+const address = (remoteId) => `/agents/chat/${encodeURIComponent(remoteId)}`;
+
+export function useThread() {
+  const aui = useAui();
+  const id = useAuiState((state) => state.threadListItem.id);
+  const remoteId = useAuiState((state) => state.threadListItem.remoteId);
+  const custom = useAuiState((state) => state.threadListItem.custom);
+
+  const transport = useMemo(
+    () =>
+      new DefaultChatTransport({
+        prepareSendMessagesRequest: async ({ messages, trigger, messageId }) => {
+          const { remoteId } = await aui.threadListItem.initialize();
+          return { api: `${address(remoteId)}/chat`, body: { messages, trigger, messageId } };
+        },
+        prepareReconnectToStreamRequest: async () => {
+          const { remoteId } = await aui.threadListItem.initialize();
+          return { api: `${address(remoteId)}/chat/stream` };
+        },
+      }),
+    [aui],
+  );
+  const chat = useChat({
+    id,
+    transport,
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+  });
+  const latest = useRef(chat);
+  latest.current = chat;
+
+  // Load the messages when the thread is opened, and when the list says that the conversation went on without this tab.
+  const revision = custom && `${custom.connection} ${custom.status} ${custom.messages}`;
+  const isBusy = chat.status === "submitted" || chat.status === "streaming";
+  const known = useRef(undefined);
+  useEffect(() => {
+    if (isBusy) known.current = revision; // what changes now is this tab's own turn
+    if (!remoteId || isBusy || revision === known.current) return;
+    let isLate = false;
+    async function load() {
+      const response = await fetch(`${address(remoteId)}/get-messages?reserve=1`);
+      if (!response.ok || isLate) return;
+      const stored = await response.json();
+      if (isLate) return;
+      known.current = revision;
+      latest.current.setMessages(stored);
+      if (custom.status === "running") await latest.current.resumeStream();
+    }
+    load().catch(() => {}); // the server is away; the list is loaded again when it is back
+    return () => {
+      isLate = true;
+    };
+  }, [remoteId, revision, isBusy]);
+
+  // useChat's own stop only leaves the stream.
+  const stop = () => fetch(`${address(remoteId)}/chat/stop`, { method: "POST" });
+  return useAISDKRuntime({ ...chat, stop });
+}
