@@ -11,12 +11,13 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
 import uvicorn
 
-from everyword import Connecting, Principal
+from everyword import Connecting, NotificationOptions, Principal, Webhook
 from everyword.agents import AIChatAgent, Turn, callable_method
 from everyword.log.features import is_usable
 from everyword.server import Everyword, Limits
@@ -25,6 +26,7 @@ from tests.continuing_agents import ContinuingChat, words_left
 from tests.forked_processes import ForkedProcess, fork_process
 from tests.free_ports import free_port
 from tests.nodes.releases import FEATURE, NEW, OLD, play_release
+from tests.server.receivers import SECRET
 
 PACE = 0.02
 """Seconds between two words of `Paced`."""
@@ -34,6 +36,10 @@ SLOW_PACE = 0.25
 
 LEASE = 1.5
 """Seconds: short, so that a takeover is soon; a busy machine may take a node for dead, which changes no result."""
+
+
+NOTICE = timedelta(seconds=0.5)
+"""The delay of notifications."""
 
 
 class Chat(ContinuingChat):
@@ -111,8 +117,8 @@ class Endless(AIChatAgent):
 class NodeProcess:
     """One node. It can be killed, paused, told to stop, and started again on the same port."""
 
-    def __init__(self, store: str, name: str, lease: float = LEASE) -> None:
-        self._store, self.name, self._lease = store, name, lease
+    def __init__(self, store: str, name: str, lease: float = LEASE, webhook: str = "") -> None:
+        self._store, self.name, self._lease, self.webhook = store, name, lease, webhook
         self.port, self.link_port = free_port(), free_port()
         self.address = f"127.0.0.1:{self.link_port}"
         """Where other nodes are told that it is."""
@@ -133,7 +139,7 @@ class NodeProcess:
         def start() -> None:
             link = f"127.0.0.1:{self.link_port}"
             arguments = self._store, str(self.port), self.name, str(self._lease), link, self.address, str(self.release)
-            self._process = fork_process("tests.nodes.serving", *arguments)
+            self._process = fork_process("tests.nodes.serving", *arguments, WEBHOOK=self.webhook)
             self._process.until_ready()
 
         await asyncio.to_thread(start)
@@ -163,9 +169,11 @@ class NodeProcess:
 
 
 @asynccontextmanager
-async def running_nodes(store: str, *names: str, lease: float = LEASE) -> AsyncIterator[list[NodeProcess]]:
-    """Run nodes with these names over one store."""
-    nodes = [NodeProcess(store, name, lease) for name in names]
+async def running_nodes(
+    store: str, *names: str, lease: float = LEASE, webhook: str = ""
+) -> AsyncIterator[list[NodeProcess]]:
+    """Run nodes with these names over one store. Notifications are posted to `webhook`, if it is given."""
+    nodes = [NodeProcess(store, name, lease, webhook) for name in names]
     try:
         await asyncio.gather(*(node.start() for node in nodes))
         yield nodes
@@ -190,7 +198,16 @@ def main(store: str, port: str, name: str, lease: str, listen: str, address: str
     logging.basicConfig(format=f"%(asctime)s {name} %(message)s", level=logging.WARNING)
     settings = NodeSettings(name=name, lease=float(lease), listen=listen, address=address)
     limits = Limits(requests_per_minute=10**6, frames_per_minute=10**6)
-    app = Everyword([Chat, Endless, Paced], store=store, node=settings, limits=limits, authorize=as_it_says)
+    url = os.environ.get("WEBHOOK")
+    notifications = NotificationOptions(webhooks=[Webhook(url, SECRET)], delay=NOTICE) if url else None
+    app = Everyword(
+        [Chat, Endless, Paced],
+        store=store,
+        node=settings,
+        limits=limits,
+        authorize=as_it_says,
+        notifications=notifications,
+    )
     Endless.app, Endless.knows_feature = app, int(release) == NEW
     app.grace = 0.5
     config = uvicorn.Config(
