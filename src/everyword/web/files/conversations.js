@@ -3,6 +3,7 @@
 import { ListStream } from "./list-stream.js";
 
 export const keyOf = ({ kind, name }) => `${kind}/${name}`;
+const SIMPLE = /^\p{L}{1,50}$/u; // a query that no server with a search refuses
 const newestFirst = (one, other) => other.updatedAt - one.updatedAt;
 
 /**
@@ -11,6 +12,7 @@ const newestFirst = (one, other) => other.updatedAt - one.updatedAt;
  */
 export class Conversations extends EventTarget {
   canChange = true;
+  canSearch = true; // until the server says that the app has no search
 
   /** @param {import("./lists.js").Lists} lists */
   constructor(lists) {
@@ -39,6 +41,17 @@ export class Conversations extends EventTarget {
   filter(view, text) {
     const wanted = text.toLowerCase();
     return this.list(view).filter(({ title, preview, name }) => `${title}\n${preview}\n${name}`.toLowerCase().includes(wanted));
+  }
+
+  /** Return a page of what the server finds. */
+  async search(view, query, cursor = null) {
+    const asked = { query, archived: view === "archived" ? 1 : 0, ...(cursor === null ? {} : { cursor }) };
+    try {
+      return await this.lists.get(this.lists.list("conversations", asked));
+    } catch (error) {
+      if (error.status === 400 && SIMPLE.test(query)) this.canSearch = false;
+      throw error;
+    }
   }
 
   hasMore(view) {

@@ -6,6 +6,7 @@ const STATUSES = { accepted: "running", running: "running", cancelling: "running
 
 export class FeedConversations extends EventTarget {
   canChange = false;
+  canSearch = false;
 
   /** @param {string|null} feed  @param {string} query e.g. a token */
   constructor(feed, query = "") {

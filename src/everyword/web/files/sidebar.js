@@ -4,6 +4,7 @@ import { ago, at, h, icon, keyed, setAttribute, setText } from "./dom.js";
 import { confirmed } from "./dialogs.js";
 import { keyOf } from "./conversations.js";
 import { RowMenu } from "./row-menu.js";
+import { Search } from "./search.js";
 
 const LONGEST_TITLE = 200;
 const WORDS = { running: "answering", waiting: "waiting for approval", failed: "failed", idle: "" };
@@ -25,11 +26,9 @@ export class Sidebar {
   constructor(acts, showsKinds) {
     Object.assign(this, { acts, showsKinds, view: "active", current: null, isEmpty: true, model: null });
     this.list = at("conversations");
-    this.search = at("search");
+    this.search = new Search(at("search"), () => this.show());
     this.menu = new RowMenu({ rename: (row) => this.rename(row), archive: (row) => this.archive(row, !row.archived), remove: (row) => this.remove(row) });
     this.list.addEventListener("click", (event) => this.chosen(event));
-    this.search.addEventListener("input", () => this.show());
-    this.search.addEventListener("keydown", (event) => this.leaveSearch(event));
     at("view").addEventListener("click", () => this.turn());
     at("more").addEventListener("click", () => this.loadMore());
   }
@@ -37,6 +36,7 @@ export class Sidebar {
   /** Show another list of conversations from now on. */
   attach(model) {
     this.model = model;
+    this.search.attach(model, this.view);
     model.addEventListener("change", () => this.show());
     this.show();
   }
@@ -55,19 +55,18 @@ export class Sidebar {
   show() {
     if (!this.model || this.isEditing) return; // a row that moves would take the focus from its box
     const { model, view } = this;
-    const text = this.search.value.trim();
-    const rows = text ? model.filter(view, text) : this.withCurrent(model.list(view));
+    const { text } = this.search;
+    const { rows, hasMore, nothing } = text ? this.search.result() : { rows: this.withCurrent(model.list(view)), hasMore: model.hasMore(view), nothing: NOTHING[view] };
     const { kind, name } = this.current ?? {};
     keyed(this.list, rows.map((row) => ({ ...row, key: keyOf(row) })), makeItem, (item, row) => this.update(item, row, row.kind === kind && row.name === name));
-    at("search-box").hidden = !text && rows.length < 2 && !model.hasMore(view);
+    at("search-box").hidden = !text && rows.length < 2 && !hasMore;
     at("view").hidden = !model.canChange;
     setText(at("view-name"), view === "active" ? "Archived" : "Back to conversations");
     setAttribute(at("view"), "aria-pressed", String(view === "archived"));
     at("archived-title").hidden = view === "active";
-    at("more").hidden = !model.hasMore(view);
-    const nothing = model.isLoaded[view] ? (text ? `No title has “${text}”.` : NOTHING[view]) : "Loading…";
+    at("more").hidden = !hasMore;
     at("no-conversations").hidden = rows.length > 0;
-    setText(at("no-conversations"), nothing);
+    setText(at("no-conversations"), text || model.isLoaded[view] ? nothing : "Loading…");
   }
 
   /** The conversation on the page is in the list before it has a question. */
@@ -79,7 +78,7 @@ export class Sidebar {
 
   update(item, row, isCurrent) {
     const { kind, name, status, updatedAt, isNew, unread } = row;
-    const preview = withoutMarks(row.preview);
+    const preview = withoutMarks(row.excerpt ?? row.preview);
     item.row = row;
     const [link, more] = item.children;
     const [, title, count, time, under] = link.children;
@@ -106,20 +105,14 @@ export class Sidebar {
 
   turn() {
     this.view = this.view === "active" ? "archived" : "active";
-    this.search.value = "";
+    this.search.clear();
+    this.search.attach(this.model, this.view);
     if (!this.model.isLoaded[this.view]) this.loadMore();
     this.show();
   }
 
   loadMore() {
-    return this.attempt(() => this.model.loadMore(this.view));
-  }
-
-  leaveSearch(event) {
-    if (event.key !== "Escape") return;
-    event.preventDefault(); // Escape elsewhere stops the answer
-    this.search.value = "";
-    this.show();
+    return this.attempt(() => (this.search.text ? this.search.more() : this.model.loadMore(this.view)));
   }
 
   // -- what can be done with one -------------------------------------------------------------------------------------
