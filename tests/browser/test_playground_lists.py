@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
+from everyword import ConversationOptions
 from everyword.server import Connecting, Principal
 from tests.browser.playground_server import PlaygroundServer, running_playground
 from tests.browser.playground_tab import Tab
@@ -133,24 +134,33 @@ async def test_a_conversation_is_renamed_archived_brought_back_and_deleted_in_ev
         assert [one.problems, two.problems] == [[], []]
 
 
-async def test_older_conversations_are_loaded_by_page_and_found_by_their_titles() -> None:
-    async with running_playground() as playground:
+@pytest.mark.parametrize("has_search", [False, True])
+async def test_older_conversations_are_loaded_by_page_and_found(has_search: bool) -> None:
+    options = ConversationOptions(search=has_search)
+    async with running_playground(conversations=options) as playground:
         for number in range(60):
             await said(playground, f"c{number}", f"question {number:02}")
         tab = await playground.open("?name=c59")
         await expect(rows(tab)).to_have_count(50)
+        search = tab.page.get_by_role("searchbox", name="Search conversations")
+        await search.fill("question 03")  # not loaded yet
+        await expect(rows(tab)).to_have_count(1 if has_search else 0)
+        await search.fill("question")
+        await expect(rows(tab)).to_have_count(50)
+        await search.press("Escape")
         await tab.page.get_by_role("button", name="Load more").click()
         await expect(rows(tab)).to_have_count(60)
         await expect(rows(tab).last.locator(".title")).to_have_text("question 00")
         await expect(tab.page.get_by_role("button", name="Load more")).to_be_hidden()
-        search = tab.page.get_by_role("searchbox", name="Search conversations")
         await search.fill("QUESTION 1")
         await expect(rows(tab)).to_have_count(10)
         await search.fill("nothing like it")
         await expect(tab.page.locator("#no-conversations")).to_contain_text("nothing like it")
+        await search.fill("said")  # a word of the answers
+        await expect(rows(tab)).to_have_count(50 if has_search else 60)
         await search.press("Escape")
         await expect(rows(tab)).to_have_count(60)
-        assert tab.problems == []
+        assert [each for each in tab.problems if "400" not in each] == []
 
 
 async def test_an_approval_is_counted_shown_once_and_answered_in_the_inbox() -> None:

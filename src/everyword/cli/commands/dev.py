@@ -82,7 +82,6 @@ def _named_app(chosen: argparse.Namespace) -> str | None:
 
 
 def _serve(chosen: argparse.Namespace, named: str | None, listener: socket) -> int:
-    from ...demo import Demo
     from ...server import Everyword
     from ..mounted_apps import mounted_in
     from ..playground import playground, playground_beside
@@ -90,7 +89,7 @@ def _serve(chosen: argparse.Namespace, named: str | None, listener: socket) -> i
 
     require_packages()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    app = load_in_child(named) if named is not None else Everyword([Demo], store=chosen.db or "everyword.db")
+    app = load_in_child(named) if named is not None else _demo(chosen.db)
     mounted = mounted_in(app)
     for _, each in mounted:
         each.is_development = True
@@ -105,6 +104,14 @@ def _serve(chosen: argparse.Namespace, named: str | None, listener: socket) -> i
     return run_server(
         shown, listener, chosen.host, lambda url: _greeting(app, mounted, url, is_demo=named is None), app
     )
+
+
+def _demo(db: str | None) -> Everyword:
+    from ...demo import Demo
+    from ...server import Everyword
+    from ...server.conversation_options import ConversationOptions
+
+    return Everyword([Demo], store=db or "everyword.db", conversations=ConversationOptions(search=True))
 
 
 def _greeting(app: Any, mounted: Sequence[tuple[str, Everyword]], url: str, *, is_demo: bool) -> str:
