@@ -8,7 +8,7 @@ from everyword.errors import Fenced
 from everyword.ids import CallId, Millis, TurnId
 from everyword.log.lists import ApprovalQuery
 from everyword.log.postgres.store import PostgresLog
-from everyword.rows import WAITING, ApprovalRecord, KeptRow, encode_listed
+from everyword.rows import TEXT, WAITING, ApprovalRecord, KeptRow, encode_listed, encode_text
 from tests.log.building import A, Owner, fact, message_row
 from tests.log.postgres.takeover import declare_gone
 from tests.postgres.server import Postgres
@@ -18,7 +18,8 @@ LEASE = 600.0
 
 CALL = ApprovalRecord(CallId("k"), TurnId(1), "pay", Millis(1), status="waiting")
 WAITING_ROW = KeptRow(WAITING, "k", encode_listed(CALL))
-"""A call that waits. Its row in the list of all agents is replaced, too."""
+TEXT_ROW = KeptRow(TEXT, "1", encode_text(["tea"], "Tea"))
+"""A call that waits, and a text that a search finds. The rows of lists are replaced, too."""
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ async def test_an_owner_that_lost_its_lease_replaces_nothing(
     try:
         owner = await Owner.take(store)
         await owner.append(fact("x"), rows=[message_row(1)], wake=Millis(9))
-        await store.replace_rows(A, [message_row(2), WAITING_ROW], Millis(9))
+        await store.replace_rows(A, [message_row(2), WAITING_ROW, TEXT_ROW], Millis(9))
         if loss == "release":
             await store.nodes.release([A])
         elif loss == "declare gone":
@@ -55,5 +56,6 @@ async def test_an_owner_that_lost_its_lease_replaces_nothing(
         assert (await store.conversation(A))[1] == [message_row(2)]
         assert store.lists is not None
         assert [each.key for each in await store.lists.approvals(ApprovalQuery())] == ["k"]
+        assert await store.lists.texts(A) == [TEXT_ROW]
     finally:
         await store.aclose()

@@ -62,7 +62,7 @@ BUGS = [
         "events of the copy have the times of other events",
     ),
     Bug(
-        "sql:replace_rows_2",
+        "sql:replace_rows_3",
         "N-1",
         sql(
             "if not everyword.holds_lease_1(p_node, p_key, p_epoch, p_root, p_term) then return false; end if;",
