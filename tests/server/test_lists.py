@@ -276,6 +276,15 @@ async def test_an_approval_is_answered_by_one_of_its_approvers() -> None:
         assert record["input"] == {"amount": 5}
 
 
+async def test_a_browser_that_is_not_signed_in_gets_a_page_that_says_so() -> None:
+    async with running() as (_, client):
+        response = await client.get("/approvals/WyJ0aWxsL2FubiIsImsxIl0", headers={"accept": "text/html"})
+        assert (response.status_code, response.headers["content-type"]) == (401, "text/html; charset=utf-8")
+        assert "You may not see this approval" in response.text
+        bare = await client.get("/approvals/WyJ0aWxsL2FubiIsImsxIl0")
+        assert bare.headers["content-type"].startswith("text/plain")
+
+
 async def test_the_page_of_a_mail_shows_the_call_and_does_nothing_by_itself() -> None:
     Till.paid = []
     async with running() as (app, client):

@@ -31,6 +31,8 @@ def approval_page(approval: Approval | None, refused: Reject | None) -> Response
     title = heading = (
         _SETTLED.get(approval.status, "Allow this call?") if approval is not None else "Nothing to approve"
     )
+    if approval is None and refused is not None and refused.status in (401, 403):
+        title = heading = "You may not see this approval"
     if approval is not None and approval.status == "waiting":
         title = f"Allow {approval.tool}?"
     may_answer = approval is not None and approval.status == "waiting" and refused is None

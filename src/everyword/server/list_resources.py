@@ -158,6 +158,8 @@ class ListResources:
         known = await self._app.access_policy.permissions.authenticate(request)
         if isinstance(known, Reject):
             known = await self._app.access_policy.permissions.record_stranger(request, known)
+            if answer == self.get_approval and _wants_page(request):
+                return approval_page(None, known)
             return refusal_response(known.status, known.reason)
         if known is None:
             text = "unable to list; this app has no `authenticate(request)`, which says whose conversations to list"
@@ -418,7 +420,7 @@ class ListResources:
             200: The approval; `text/html` if the client accepts it.
             404: There is no such approval, or `authorize` refuses `list`.
         """
-        is_page = "text/html" in caller.request.headers.get("accept", "")
+        is_page = _wants_page(caller.request)
         approval = await self._asked(caller)
         if isinstance(approval, Reject):
             return approval_page(None, approval) if is_page else refusal_response(approval.status, approval.reason)
@@ -524,6 +526,10 @@ def _place(request: Request) -> tuple[str, list[str]] | None:
         if path == resource or path.startswith(f"{resource}/"):
             return resource, [unquote(part) for part in path.removeprefix(resource).strip("/").split("/") if part]
     return None
+
+
+def _wants_page(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
 
 
 def _limit(given: str | None) -> int:
