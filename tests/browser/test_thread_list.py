@@ -216,9 +216,13 @@ async def test_a_kill_and_reloads_keep_the_list_and_the_running_answer(example: 
         example.kill()
         for tab in (one, two):
             await expect(tab.page.get_by_role("status")).to_contain_text("The server is away")
+        await one.press("hello", "Archive")
+        await expect(one.page.get_by_role("alert").first).to_have_text("The server is away. Try again in a moment.")
+        await expect(one.row("hello")).to_be_visible()
         example.start("0.02")
         for tab in (one, two):
             await expect(tab.page.get_by_role("status")).to_have_count(0)
+            await expect(tab.page.get_by_role("alert")).to_have_count(0)
             await tab.expect_answer(STORY)
             await expect(tab.status(QUESTION)).to_have_attribute("data-status", "idle")
             await tab.page.reload()

@@ -109,7 +109,7 @@ function Row({ actions }) {
 
 function ThreadList({ user, isLive, isOpening, onOpen }) {
   const [doomed, setDoomed] = useState(null);
-  const [error, attempt, forget] = useErrors();
+  const [error, attempt, forget] = useErrors(isLive);
   const { isLoading, threadIds, archivedThreadIds, hasMore } = useAuiState((state) => state.threads);
   const actions = { attempt, open: onOpen, askToDelete: setDoomed };
   async function remove() {

@@ -112,9 +112,12 @@ export function Header({ user }) {
   );
 }
 
-// An error that the user should see, until the next action works.
-export function useErrors() {
+// An error that the user should see, until the next action works or the server is back.
+export function useErrors(isLive) {
   const [error, setError] = useState(null);
+  useEffect(() => {
+    if (isLive) setError(null);
+  }, [isLive]);
   async function attempt(action) {
     try {
       const result = await action();

@@ -48,7 +48,7 @@ function App({ user }) {
   const list = useConversations();
   const [name, open] = useOpenName();
   const [doomed, setDoomed] = useState(null);
-  const [error, attempt, forget] = useErrors();
+  const [error, attempt, forget] = useErrors(list.isLive);
   const isVisible = useIsVisible();
   const made = useRef(new Set()); // the server does not know a conversation before its first question
   const current = list.conversations.find((each) => each.name === name);

@@ -51,6 +51,7 @@ export function useThread() {
       if (isLate) return;
       known.current = revision;
       latest.current.setMessages(stored);
+      if (custom.status !== "failed") latest.current.clearError(); // the connection was lost, and the answer was not
       if (custom.status === "running") await latest.current.resumeStream();
     }
     load().catch(() => {}); // the server is away; the list is loaded again when it is back
