@@ -25,7 +25,7 @@ BENCH_READY := .venv-bench/.ready
 NODE_FOLDERS := $(patsubst %/package.json,%,$(wildcard tests/oracle/package.json tests/browser/package.json))
 NODE_READY := $(addsuffix /node_modules/.ready,$(NODE_FOLDERS))
 
-.PHONY: attack call-paths chaos chaos-nodes simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-nodes bench-recovery bench-peer obligations postgres traps wheel docs recording screenshots clean
+.PHONY: attack call-paths chaos chaos-nodes simulate walks help setup setup-demo setup-python setup-node setup-browser dev lint types test check bench bench-core bench-growth bench-lists bench-nodes bench-recovery bench-peer obligations postgres traps wheel docs recording screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ bench-core: $(BENCH_READY) ## the benchmarks that need no sockets (ARGS=log for 
 
 bench-growth: $(BENCH_READY) ## what things cost in a store of 100,000 conversations and 10 million chunks (SIZE=small)
 	@exec $(BENCH_BIN)/python -m benchmarks.growth $(ARGS)
+
+bench-lists: $(BENCH_READY) ## pages and searches of 100,000 conversations, on SQLite and PostgreSQL (SIZE=small)
+	@exec $(BENCH_BIN)/python -m benchmarks.lists $(ARGS)
 
 bench-nodes: $(BENCH_READY) ## PostgreSQL and several nodes: costs, takeovers, idle agents (PARTS=one,relay SIZES=small)
 	@exec $(BENCH_BIN)/python -m benchmarks.nodes $(ARGS)

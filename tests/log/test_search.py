@@ -168,12 +168,13 @@ async def test_frequent_words_find_the_same_as_rare_ones(stores: Stores, monkeyp
         for number in range(12):
             await put(store, f"chat/{number:02}", conversation(number), text(1, "tea"), text(2, f"milk{number % 3}"))
         found = []
-        for rare in (1, 5, 10_000):
-            for module in ("everyword.log.sqlite.lists.RARE", "everyword.log.postgres.lists.RARE"):
-                monkeypatch.setattr(module, rare)
+        for rare, looked_at in ((1, 500), (1, 3), (5, 3), (10_000, 3)):
+            for module in ("everyword.log.sqlite.searches", "everyword.log.postgres.lists"):
+                monkeypatch.setattr(f"{module}.RARE", rare)
+                monkeypatch.setattr(f"{module}.LOOKED_AT", looked_at)
             for owner in ("ann", None):
                 found.append([list(await search(store, q, owner=owner)) for q in ("tea milk1", "tea mil", "tea zebra")])
-        assert found == [found[0]] * 6
+        assert found == [found[0]] * 8
         assert found[0][0] == ["chat/10", "chat/07", "chat/04", "chat/01"]
         assert len(found[0][1]) == 12
 

@@ -30,11 +30,14 @@ from ..rows import (
 from ..search_words import has_word
 
 __all__ = ["AgentLists", "ApprovalQuery", "ConversationQuery", "ListedApproval", "ListedConversation"]
-__all__ += ["RARE", "conversation_statement", "find_text", "find_waiting_roots", "select_approvals"]
+__all__ += ["LOOKED_AT", "RARE", "conversation_statement", "find_text", "find_waiting_roots", "select_approvals"]
 __all__ += ["select_conversations", "texts_of"]
 
 RARE: Final = 10_000
-"""A search begins with the texts of a word that fewer have; if all are frequent, with the newest conversations."""
+"""A word is rare if fewer texts have it. A search with a rare word begins with its texts."""
+
+LOOKED_AT: Final = 500
+"""A search without a rare word first looks at so many of the newest conversations."""
 
 
 class ListedConversation(msgspec.Struct, frozen=True):

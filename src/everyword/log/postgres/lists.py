@@ -7,7 +7,15 @@ from typing import Any, Final
 
 from ...ids import AgentId, Millis
 from ...rows import TEXT, ApprovalRecord, ConversationSummary, KeptRow, decode_listed, encode_text, listed_owner
-from ..lists import RARE, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, conversation_statement
+from ..lists import (
+    LOOKED_AT,
+    RARE,
+    ApprovalQuery,
+    ConversationQuery,
+    ListedApproval,
+    ListedConversation,
+    conversation_statement,
+)
 from .queries import Queries
 
 __all__ = ["PostgresLists"]
@@ -56,8 +64,13 @@ class PostgresLists:
             others = [*terms[:rarest], *terms[rarest + 1 :]]
             rows = await self._queries().listed("search_rare", *values, others, terms[rarest])
         else:
-            name = "search_by_time" if query.owner is None else "search_by_owner"
-            rows = await self._queries().listed(name, *values, terms)
+            *selected, limit = values
+            listed = await self._queries().listed(conversation_statement(query), *selected, LOOKED_AT)
+            found = await self._queries().listed("ids_with_words", [row["id"] for row in listed], terms)
+            ids = {row["id"] for row in found}
+            rows = [row for row in listed if row["id"] in ids][:limit]
+            if len(rows) < limit and len(listed) == LOOKED_AT:
+                rows = await self._queries().listed("search_all", *values, terms)
         texts = await self._queries().listed("found_texts", [row["id"] for row in rows], terms)
         shown = {row["id"]: row["body"].decode() for row in texts}
         return [ListedConversation(AgentId(r["id"]), _summary(r["body"]), r["waits"], shown.get(r["id"])) for r in rows]

@@ -11,7 +11,6 @@ import msgspec
 
 from ...ids import AgentId, Millis, root_id, split_agent_id
 from ...rows import (
-    ALL_MESSAGES,
     CONVERSATION,
     SETTLED,
     TEXT,
@@ -20,25 +19,22 @@ from ...rows import (
     ConversationSummary,
     KeptRow,
     decode_listed,
-    decode_text,
     encode_text,
     listed_columns,
     listed_owner,
 )
-from ..lists import RARE, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, conversation_statement
+from ..lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, conversation_statement
 from .queries import Reader
 from .reader_pool import ReaderPool
+from .searches import search_conversations
 from .statements import SQL
 
-__all__ = ["SHOWN", "SqliteLists", "put_list_row", "put_text"]
+__all__ = ["SHOWN", "SqliteLists", "put_list_row"]
 
 SHOWN: Final = frozenset({CONVERSATION, WAITING, SETTLED})
 """The kinds of kept rows that lists show."""
 
 END_OF_TIME: Final = 2**62
-
-NODES: Final = 2**32
-"""The nodes that an agent has in the numbers of its texts."""
 
 
 def put_list_row(connection: sqlite3.Connection, agent: AgentId, key: int, row: KeptRow) -> None:
@@ -59,16 +55,6 @@ def put_list_row(connection: sqlite3.Connection, agent: AgentId, key: int, row: 
         connection.execute(SQL["put_approval"], record)
 
 
-def put_text(connection: sqlite3.Connection, key: int, row: KeptRow) -> None:
-    """Write a text that is searched. The one at `TITLE_KEY` is not that of a message."""
-    if row.body is None:
-        first, last = (1, NODES) if row.key == ALL_MESSAGES else (int(row.key),) * 2
-        connection.execute(SQL["remove_texts"], (key * NODES + first, key * NODES + min(last, NODES - 1)))
-        return
-    words, text = decode_text(row.body)
-    connection.execute(SQL["put_text"], (key * NODES + int(row.key), " ".join(words), text))
-
-
 class SqliteLists:
     """Reads the lists of a file, with the connections of its readers."""
 
@@ -78,12 +64,16 @@ class SqliteLists:
     async def conversations(self, query: ConversationQuery) -> list[ListedConversation]:
         found: list[ListedConversation] = []
         for archived in (False, True) if query.archived is None else (query.archived,):
-            if query.words:
-                found += await self._readers.run("the lists", partial(_search, query, archived))
-                continue
             name, values = _conversation_statement(query, archived=archived)
+            if query.words:
+                searched = partial(search_conversations, query, name, values)
+                found += [
+                    ListedConversation(AgentId(agent), _summary(body), bool(waits), text)
+                    for agent, body, waits, text in await self._readers.run("the lists", searched)
+                ]
+                continue
             rows = await self._all(name, values)
-            found += [ListedConversation(AgentId(agent), _summary(body), bool(waits)) for agent, body, waits in rows]
+            found += [ListedConversation(AgentId(agent), _summary(body), bool(waits)) for agent, body, waits, _ in rows]
         found = [each for each in found if query.owner is None or each.summary.owner == query.owner]
         if query.archived is None:
             found.sort(key=lambda each: (each.summary.updated_at, each.agent.encode()), reverse=True)
@@ -124,40 +114,6 @@ def _conversation_statement(query: ConversationQuery, *, archived: bool) -> tupl
     owner = listed_owner(query.owner) if query.owner is not None else None
     values = owner, int(archived), at, agent, query.status, kinds, query.limit
     return conversation_statement(query), values
-
-
-def _search(query: ConversationQuery, archived: bool, reader: Reader) -> list[ListedConversation]:
-    """Return a page of a search, among conversations that are archived or among those that are not."""
-    terms = [f'"{word}"' for word in query.words]
-    terms[-1] += "*"
-    counts = [reader.rows("count_texts", (term, RARE))[0][0] for term in terms]
-    rarest = min(range(len(terms)), key=counts.__getitem__)
-    if not counts[rarest]:
-        return []
-    _, values = _conversation_statement(query, archived=archived)
-    if counts[rarest] < RARE:
-        others = msgspec.json.encode([*terms[:rarest], *terms[rarest + 1 :]]).decode()
-        rows = reader.rows("search_rare", (*values, others, terms[rarest]))
-    else:
-        name = "search_by_time" if query.owner is None else "search_by_owner"
-        rows = reader.rows(name, (*values, msgspec.json.encode(terms).decode()))
-    return [
-        ListedConversation(AgentId(id), _summary(body), bool(waits), _text(reader, key, terms))
-        for id, body, waits, key in rows
-    ]
-
-
-def _text(reader: Reader, key: int, terms: Sequence[str]) -> str | None:
-    """Return the text of a conversation that a search shows: a message with all words, with one, or the title."""
-    first, last = key * NODES, key * NODES + NODES - 1
-    for match, place in (
-        (" AND ".join(terms), first + 1),
-        (" OR ".join(terms), first + 1),
-        (" OR ".join(terms), first),
-    ):
-        for (text,) in reader.rows("find_text", (match, place, last)):
-            return str(text)
-    return None
 
 
 def _summary(body: bytes) -> ConversationSummary:

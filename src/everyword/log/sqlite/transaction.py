@@ -18,10 +18,11 @@ from ..base import PRUNED, REPLAYED, Batch, Unchanged
 from ..chunk_packing import Packed, pack
 from .connection import BUSY_SECONDS
 from .leases import NEVER, Head, Lease, Leases, TakenLease
-from .lists import SHOWN, put_list_row, put_text
+from .lists import SHOWN, put_list_row
 from .pending_events import PendingEvents
 from .pending_rows import NO_SPAN, PendingRows, Span
 from .row_codec import PermanentEvent
+from .searches import put_text
 from .statements import SQL
 
 __all__ = ["Destruction", "Replacement", "Transaction"]

@@ -69,14 +69,14 @@ async def count_texts(call: Call, terms: Sequence[str], most: int) -> list[Row]:
     return rows("count", [[most] for _ in terms])
 
 
-@statement("search_by_owner")
-async def search_by_owner(call: Call, *values: Any) -> list[Row]:
+@statement("search_all")
+async def search_all(call: Call, *values: Any) -> list[Row]:
     return _page(call, *values)
 
 
-@statement("search_by_time")
-async def search_by_time(call: Call, *values: Any) -> list[Row]:
-    return _page(call, *values)
+@statement("ids_with_words")
+async def ids_with_words(call: Call, agents: Sequence[str], terms: Sequence[str]) -> list[Row]:
+    return rows("id", [[row["id"]] for row in await found_texts(call, agents, terms)])
 
 
 @statement("found_texts")

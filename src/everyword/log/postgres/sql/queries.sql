@@ -272,24 +272,22 @@ select c.id, c.body, w.waits from everyword.conversation c
       select from everyword.message_text t where t.agent = c.agent and t.words @@ asked.term::tsquery))
   order by c.updated desc, c.id desc limit $7;
 
--- name: search_by_owner
--- All words are frequent: the newest conversations are looked at until there are enough.
+-- name: search_all
+-- All texts with one of the words are looked at.
 select c.id, c.body, w.waits from everyword.conversation c
   cross join lateral (select exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits) as w
-  where c.owner = $1 and c.archived = $2 and (c.updated, c.id) < ($3, $4)
+  where c.agent in (
+      select found.agent from unnest($8::text[]) as asked (term) cross join lateral (
+        select distinct t.agent from everyword.message_text t where t.words @@ asked.term::tsquery
+      ) as found group by found.agent having count(*) = cardinality($8::text[]))
+    and ($1::text is null or c.owner = $1) and c.archived = $2 and (c.updated, c.id) < ($3, $4)
     and ($5::text is null or case when w.waits then 'waiting' else c.status end = $5) and ($6::text[] is null or c.kind = any ($6))
-    and not exists (select from unnest($8::text[]) as asked (term) where not exists (
-      select from everyword.message_text t where t.agent = c.agent and t.words @@ asked.term::tsquery))
   order by c.updated desc, c.id desc limit $7;
 
--- name: search_by_time
-select c.id, c.body, w.waits from everyword.conversation c
-  cross join lateral (select exists (select 1 from everyword.approval p where p.root = c.id and p.kind = 'waiting') as waits) as w
-  where $1::text is null and c.archived = $2 and (c.updated, c.id) < ($3, $4)
-    and ($5::text is null or case when w.waits then 'waiting' else c.status end = $5) and ($6::text[] is null or c.kind = any ($6))
-    and not exists (select from unnest($8::text[]) as asked (term) where not exists (
-      select from everyword.message_text t where t.agent = c.agent and t.words @@ asked.term::tsquery))
-  order by c.updated desc, c.id desc limit $7;
+-- name: ids_with_words
+select a.id from everyword.agent a where a.id = any ($1::text[])
+  and not exists (select from unnest($2::text[]) as asked (term) where not exists (
+    select from everyword.message_text t where t.agent = a.key and t.words @@ asked.term::tsquery));
 
 -- name: found_texts
 -- Of each conversation the text that a search shows: a message with all words, with one of them, or the title.

@@ -339,34 +339,34 @@ DELETE FROM approval WHERE agent = ?1 AND kind = ?2 AND key = ?3;
 DELETE FROM approval WHERE agent = ?1;
 
 -- name: find_conversation
-SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits
+SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits, agent
 FROM conversation WHERE id = ?1;
 
 -- A conversation waits for a person while a call of its agent, or of an agent below it, waits for an approval.
 
 -- name: conversations_by_owner
-SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits
+SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits, agent
 FROM conversation INDEXED BY conversation_by_owner
 WHERE owner = ?1 AND archived = ?2 AND (updated, id) < (?3, ?4)
   AND (?5 IS NULL OR (status = ?5 AND NOT waits)) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
 ORDER BY updated DESC, id DESC LIMIT ?7;
 
 -- name: conversations_by_status
-SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits
+SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits, agent
 FROM conversation INDEXED BY conversation_by_status
 WHERE status = ?5 AND status <> 'idle' AND owner = ?1 AND archived = ?2 AND (updated, id) < (?3, ?4)
   AND NOT waits AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
 ORDER BY updated DESC, id DESC LIMIT ?7;
 
 -- name: conversations_by_time
-SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits
+SELECT id, body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits, agent
 FROM conversation INDEXED BY conversation_by_time
 WHERE archived = ?2 AND (updated, id) < (?3, ?4)
   AND (?5 IS NULL OR (status = ?5 AND NOT waits)) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
 ORDER BY updated DESC, id DESC LIMIT ?7;
 
 -- name: conversations_waiting
-SELECT id, body, 1 FROM conversation
+SELECT id, body, 1, agent FROM conversation
 WHERE id IN (SELECT root FROM approval WHERE kind = 'waiting')
   AND (?1 IS NULL OR owner = ?1) AND archived = ?2 AND (updated, id) < (?3, ?4)
   AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
@@ -392,35 +392,18 @@ SELECT count(*) FROM (SELECT 1 FROM message_text WHERE message_text MATCH ?1 LIM
 -- name: find_text
 SELECT body FROM message_text WHERE message_text MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid LIMIT 1;
 
--- name: search_rare
--- Begins with the texts that have the word ?9. The others are looked for in their conversations.
-SELECT c.id, c.body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = c.id AND p.kind = 'waiting') AS waits, c.agent
-FROM (SELECT DISTINCT rowid >> 32 AS agent FROM message_text WHERE message_text MATCH ?9) AS t
-CROSS JOIN conversation AS c ON c.agent = t.agent
-WHERE (?1 IS NULL OR c.owner = ?1) AND c.archived = ?2 AND (c.updated, c.id) < (?3, ?4)
-  AND (?5 IS NULL OR iif(waits, 'waiting', c.status) = ?5) AND (?6 IS NULL OR c.kind IN (SELECT value FROM json_each(?6)))
-  AND NOT EXISTS (SELECT 1 FROM json_each(?8) AS w WHERE NOT EXISTS (SELECT 1 FROM message_text
-    WHERE message_text MATCH w.value AND rowid BETWEEN c.agent << 32 AND (c.agent << 32) + 4294967295))
-ORDER BY c.updated DESC, c.id DESC LIMIT ?7;
+-- name: agents_with_word
+SELECT DISTINCT rowid >> 32 FROM message_text WHERE message_text MATCH ?1;
 
--- name: search_by_owner
--- All words are frequent: the newest conversations are looked at until there are enough.
-SELECT c.id, c.body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = c.id AND p.kind = 'waiting') AS waits, c.agent
-FROM conversation AS c INDEXED BY conversation_by_owner
-WHERE c.owner = ?1 AND c.archived = ?2 AND (c.updated, c.id) < (?3, ?4)
-  AND (?5 IS NULL OR iif(waits, 'waiting', c.status) = ?5) AND (?6 IS NULL OR c.kind IN (SELECT value FROM json_each(?6)))
-  AND NOT EXISTS (SELECT 1 FROM json_each(?8) AS w WHERE NOT EXISTS (SELECT 1 FROM message_text
-    WHERE message_text MATCH w.value AND rowid BETWEEN c.agent << 32 AND (c.agent << 32) + 4294967295))
-ORDER BY c.updated DESC, c.id DESC LIMIT ?7;
+-- name: has_text
+SELECT EXISTS (SELECT 1 FROM message_text WHERE message_text MATCH ?1 AND rowid BETWEEN ?2 AND ?3);
 
--- name: search_by_time
-SELECT c.id, c.body, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = c.id AND p.kind = 'waiting') AS waits, c.agent
-FROM conversation AS c INDEXED BY conversation_by_time
-WHERE c.archived = ?2 AND (c.updated, c.id) < (?3, ?4)
-  AND (?5 IS NULL OR iif(waits, 'waiting', c.status) = ?5) AND (?6 IS NULL OR c.kind IN (SELECT value FROM json_each(?6)))
-  AND NOT EXISTS (SELECT 1 FROM json_each(?8) AS w WHERE NOT EXISTS (SELECT 1 FROM message_text
-    WHERE message_text MATCH w.value AND rowid BETWEEN c.agent << 32 AND (c.agent << 32) + 4294967295))
-ORDER BY c.updated DESC, c.id DESC LIMIT ?7;
+-- name: conversations_of_agents
+SELECT id, EXISTS (SELECT 1 FROM approval AS p WHERE p.root = conversation.id AND p.kind = 'waiting') AS waits, agent
+FROM conversation WHERE agent IN (SELECT value FROM json_each(?7))
+  AND (?1 IS NULL OR owner = ?1) AND archived = ?2 AND (updated, id) < (?3, ?4)
+  AND (?5 IS NULL OR iif(waits, 'waiting', status) = ?5) AND (?6 IS NULL OR kind IN (SELECT value FROM json_each(?6)))
+ORDER BY updated DESC, id DESC;
 
 -- name: waiting_approvals
 SELECT p.id, p.key, p.body, c.body FROM approval AS p LEFT JOIN conversation AS c ON c.id = p.root
