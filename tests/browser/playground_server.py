@@ -114,19 +114,20 @@ async def running_playground(
     bare: bool = False,
     base_path: str = "/agents",
     mounted: bool = False,
+    lists: str | None = None,
     **options: Any,
 ) -> AsyncIterator[PlaygroundServer]:
     """Serve the playground with a Parrot, on a file in the folder or in memory, and start a browser.
 
-    With `bare`, only the page, as anybody may mount it; `mounted`, beside another application that has the Parrot.
-    `options` are those of the app.
+    With `bare`, only the page, as anybody may mount it, with the lists at `lists`; `mounted`, beside another
+    application that has the Parrot. `options` are those of the app.
     """
     gates: dict[str, Gate] = defaultdict(Gate)
     parrot: type[Parrot] = type("Parrot", (Parrot,), {"gates": gates})
     store = str(folder / "log.db") if folder is not None else "memory:"
     app = Everyword([parrot, Lamp], store=store, base_path=base_path, **options)
     app.grace = 0.0
-    shown = Page(["parrot"], behind=app) if bare else playground(app)
+    shown = Page(["parrot"], behind=app, lists=lists) if bare else playground(app)
     if mounted:
         outer = Starlette(routes=[Mount("/api", app)], lifespan=app.lifespan)
         shown = playground_beside(outer, app, f"/api{app.base_path}")

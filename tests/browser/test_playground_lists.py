@@ -96,6 +96,8 @@ async def test_a_conversation_is_renamed_archived_brought_back_and_deleted_in_ev
         await said(playground, "one", "the first")
         await said(playground, "two", "the second")
         one, two = await playground.open("?name=one"), await playground.open("?name=two")
+        methods: list[str] = []
+        one.page.on("request", lambda request: methods.append(request.method))
         await choose(one, "the first", "Rename")
         box = one.page.get_by_role("textbox", name="Title")
         await expect(box).to_have_value("the first")
@@ -107,6 +109,7 @@ async def test_a_conversation_is_renamed_archived_brought_back_and_deleted_in_ev
         for tab in (one, two):
             await expect(rows(tab).locator(".title")).to_have_text(["the second", "A better title"])
         await expect(one.page.locator("#title")).to_have_text("A better title")
+        assert methods.count("PATCH") == 1  # Escape had sent nothing
 
         await choose(two, "A better title", "Archive")
         for tab in (one, two):
@@ -252,6 +255,21 @@ async def test_the_page_shows_what_a_person_may_see_and_who_else_is_there() -> N
         await bob.page.goto("about:blank")
         await expect(ann.page.locator("#present")).to_be_hidden()
         assert ann.problems == []
+
+
+async def test_the_page_alone_lists_the_conversations_of_its_user() -> None:
+    def authorize(principal: Principal, action: str, kind: str, name: str) -> bool:
+        return True
+
+    hooks = {"authenticate": by_query, "authorize": authorize}
+    async with running_playground(bare=True, lists="", **hooks) as playground:
+        ann, bob = await playground.open("?name=a&as=ann"), await playground.open("?name=b&as=bob")
+        for tab, text in ((ann, "of ann"), (bob, "of bob")):
+            await tab.ask(text)
+            await expect(tab.answers).to_contain_text(f"You said: {text}")
+        for tab, text in ((ann, "of ann"), (bob, "of bob")):
+            await expect(rows(tab).locator(".title")).to_have_text([text])
+            assert tab.problems == []
 
 
 async def test_an_app_that_cannot_tell_whose_conversations_to_list_has_the_list_of_the_feed() -> None:
