@@ -45,7 +45,7 @@ class Cashier(AIChatAgent):
         async for step in turn.steps():
             if step.number == 1 and not turn.continuation:
                 call = {"type": "tool-input-available", "toolCallId": "k1", "toolName": "pay", "input": {"amount": 5}}
-                async for chunk in step.run([call]):
+                async for chunk in step.run(["One moment. ", call]):
                     yield chunk
             else:
                 async for chunk in step.run(["done"]):
@@ -110,6 +110,8 @@ async def test_an_archived_conversation_comes_back_with_a_new_message(stores: St
 async def test_what_an_approval_adds_to_an_answer_is_unread(stores: Stores) -> None:
     async with serving(stores) as app:
         await ask(app, "till", "pay please", cls=Cashier)
+        asked = await app.conversations.get(Cashier, "till")
+        assert asked is not None and asked.preview == "One moment."
         await app.conversations.mark_read(Cashier, "till", ANN)
         await app.conversations.archive(Cashier, "till")
         (waits,) = (await app.approvals.list()).approvals
@@ -118,6 +120,7 @@ async def test_what_an_approval_adds_to_an_answer_is_unread(stores: Stores) -> N
         found = await app.conversations.get(Cashier, "till", principal=ANN)
         assert found is not None
         assert (found.messages, found.unread, found.archived) == (2, 1, True)
+        assert found.preview == "done"
         await app.conversations.mark_read(Cashier, "till", ANN, messages=2)
         found = await app.conversations.get(Cashier, "till", principal=ANN)
         assert found is not None and found.unread == 0

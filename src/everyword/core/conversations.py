@@ -176,7 +176,7 @@ def _with_messages(known: ConversationSummary, messages: list[Placed], at: Milli
         question = known.question
         if not question and placed.role == "user":
             question = _cut(text, LONGEST_TITLE)
-        preview = _cut(text, LONGEST_PREVIEW) or known.preview
+        preview = _preview(bytes(placed.message)) or known.preview
         known = replace(known, messages=known.messages + 1, question=question, preview=preview)
     # A new message brings an archived conversation back: otherwise nobody would see it.
     return replace(known, updated_at=at, archived_at=None if messages else known.archived_at)
@@ -186,7 +186,7 @@ def _message_ended(state: State, known: ConversationSummary, event: Any, at: Mil
     turn = state.open.get(event.turn)
     is_new = turn is not None and turn.accepted.kind is TurnKind.CHAT
     is_longer = turn is not None and turn.accepted.kind.extends
-    preview = _cut(message_text(bytes(event.message)), LONGEST_PREVIEW) or known.preview
+    preview = _preview(bytes(event.message)) or known.preview
     reads = known.reads
     if is_longer:  # a principal that read the message before has not read what was added to it
         reads = {each: min(count, known.messages - 1) for each, count in reads.items()}
@@ -196,9 +196,7 @@ def _message_ended(state: State, known: ConversationSummary, event: Any, at: Mil
 def _replaced(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:
     if event.node != state.tree.leaf:
         return known
-    return replace(
-        known, preview=_cut(message_text(bytes(event.message)), LONGEST_PREVIEW) or known.preview, updated_at=at
-    )
+    return replace(known, preview=_preview(bytes(event.message)) or known.preview, updated_at=at)
 
 
 def _turn_ended(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:
@@ -271,13 +269,30 @@ _CHANGES: Final[dict[type, Callable[[State, ConversationSummary, Any, Millis], C
 }
 
 
-def message_text(body: bytes) -> str:
-    """Return the text parts of a message."""
+def _texts(body: bytes) -> list[list[str]]:
+    """Return the text parts of a message: those before a tool's call, between two of them, and after the last."""
     try:
         parts = _decoder.decode(body).parts
     except msgspec.DecodeError:  # a part of another form, for example a `text` that is no string
-        return ""
-    return " ".join(part.text for part in parts if part.type == "text")
+        return []
+    texts: list[list[str]] = [[]]
+    for part in parts:
+        if part.type == "text":
+            texts[-1].append(part.text)
+        elif part.type.startswith(("tool-", "dynamic-tool")):
+            texts.append([])
+    return texts
+
+
+def message_text(body: bytes) -> str:
+    """Return the text parts of a message."""
+    return " ".join(text for texts in _texts(body) for text in texts)
+
+
+def _preview(body: bytes) -> str:
+    """Return the beginning of a message's newest text: an answer that called tools ends with what matters."""
+    shown = (_cut(" ".join(texts), LONGEST_PREVIEW) for texts in reversed(_texts(body)))
+    return next((text for text in shown if text), "")
 
 
 def _cut(text: str, most: int) -> str:
@@ -317,7 +332,7 @@ def summarise_rows(state: State) -> ConversationSummary | None:
         known,
         owner=asked[0].id if asked else None,
         question=_cut(message_text(question), LONGEST_TITLE) if question is not None else "",
-        preview=_cut(message_text(last.shown or b""), LONGEST_PREVIEW),
+        preview=_preview(last.shown or b""),
         is_failed=latest is not None and latest.outcome is Outcome.ERROR,
     )
     return replace(known, status=_status(state, known))
