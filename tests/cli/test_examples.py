@@ -23,10 +23,9 @@ def _app(name: str) -> Any:
 
 def test_every_example_is_tried() -> None:
     assert sorted(path.stem for path in (ROOT / "examples").glob("*.py")) == ["echo", "mounted"]
-    # Each of these has a README and a page: tests/docs/test_examples.py, and in tests/browser test_tutorial.py and
-    # test_thread_list.py.
-    with_page = sorted(path.parent.name for path in (ROOT / "examples").glob("*/README.md"))
-    assert with_page == ["fastapi_chat", "thread_list"]
+    # Each of these has a README and a page: see tests/docs and tests/browser.
+    products = sorted(path.parent.name for path in (ROOT / "examples").glob("*/README.md"))
+    assert products == ["fastapi_chat", "support_desk", "thread_list"]
 
 
 async def test_the_echo_says_what_it_hears() -> None:

@@ -50,7 +50,7 @@ class Conversation:
     title: str
     """The title that a person or a model gave it; else the beginning of the first question."""
     preview: str
-    """The beginning of the newest message; of an answer with several steps, of the last one."""
+    """The beginning of the newest message; of an answer that called tools, of what it says after the last call."""
     status: ConversationStatus
     """`running`, `waiting` for a person, `failed`, or `idle`."""
     owner: str | None

@@ -1,0 +1,173 @@
+// One conversation: the stock hooks, the calls of the agent's tools, approvals, presence and read positions.
+
+import { Suspense, useEffect, useRef, useState } from "react";
+import { useAgent } from "agents/react";
+import { useAgentChat } from "@cloudflare/ai-chat/react";
+import { Away } from "./parts.jsx";
+import { conversationPath, request } from "./server.js";
+
+const CALLS = {
+  find_order: ({ number }) => `Look up order ${number}`,
+  track: ({ number }) => `Ask where order ${number} is`,
+  refund: ({ order, amount }) => `Refund of ${amount.toFixed(2)} € for order ${order}`,
+  change_address: ({ order, address }) => `Send order ${order} to ${address}`,
+};
+const STATES = {
+  "input-available": "working…",
+  "approval-responded": "approved, working…",
+  "output-available": "done",
+  "output-denied": "declined",
+  "output-error": "failed",
+};
+
+export function Chat(props) {
+  return (
+    <Suspense fallback={<p className="quiet center" aria-busy="true">Loading…</p>}>
+      <Conversation key={props.name} {...props} />
+    </Suspense>
+  );
+}
+
+function Conversation({ name, entry, user, empty }) {
+  const [isAway, setIsAway] = useState(false);
+  const [here, setHere] = useState([]);
+  const agent = useAgent({
+    agent: "support",
+    name,
+    host: location.host,
+    query: { presence: "1" },
+    onOpen: () => setIsAway(false),
+    onClose: () => setIsAway(true),
+    onMessage: (event) => {
+      const frame = JSON.parse(event.data);
+      if (frame.type === "everyword_presence") setHere(frame.principals);
+    },
+  });
+  const { messages, sendMessage, stop, status, isServerStreaming, error, clearError } = useAgentChat({ agent });
+  const isBusy = status === "submitted" || status === "streaming" || isServerStreaming;
+  const others = here.filter((each) => each.id !== user.id).map((each) => each.name);
+  useReadPosition(entry, isBusy);
+  const approvals = useApprovals(messages, entry);
+  const last = messages.at(-1);
+  const isThinking = isBusy && (last?.role !== "assistant" || !last.parts.some((part) => part.type !== "step-start"));
+
+  return (
+    <>
+      <p className="presence" role="status">{others.length > 0 && <><i /> {others.join(" and ")} {others.length > 1 ? "are" : "is"} here</>}</p>
+      <div className="messages">
+        {messages.length === 0 && !isBusy ? (
+          <div className="empty">{empty(sendMessage)}</div>
+        ) : (
+          <ol aria-live="polite">
+            {messages.map((message) => (
+              <li key={message.id} data-role={message.role}>
+                {message.parts.map((part, index) => (
+                  <Part key={part.toolCallId ?? index} part={part} approval={approvals.find((each) => each.toolCallId === part.toolCallId)} />
+                ))}
+              </li>
+            ))}
+            {isThinking && <li data-role="assistant" className="thinking" aria-label="The answer begins"><i /><i /><i /></li>}
+          </ol>
+        )}
+      </div>
+      <Away isAway={isAway} />
+      {error && !isAway && (
+        <p className="problem" role="alert">
+          <span>{error.message}</span> <button type="button" onClick={clearError}>Close</button>
+        </p>
+      )}
+      {user.role === "customer" && <Composer isBusy={isBusy} stop={stop} send={(text) => sendMessage({ text })} />}
+    </>
+  );
+}
+
+// A conversation is read when it is open, visible and complete. The user's other tabs are told.
+function useReadPosition(entry, isBusy) {
+  const [isVisible, setIsVisible] = useState(document.visibilityState === "visible");
+  useEffect(() => {
+    const changed = () => setIsVisible(document.visibilityState === "visible");
+    document.addEventListener("visibilitychange", changed);
+    return () => document.removeEventListener("visibilitychange", changed);
+  }, []);
+  const { messages, unread = 0, status, updatedAt } = entry ?? {};
+  useEffect(() => {
+    if (isVisible && unread > 0 && !isBusy && status !== "running")
+      request("POST", `${conversationPath(entry)}/read`, { messages }).catch(() => {}); // the next change tries again
+  }, [isVisible, unread, messages, status, updatedAt, isBusy]);
+}
+
+// The approvals that this conversation waits for, with `mayAnswer`. They are asked for when a call waits.
+function useApprovals(messages, entry) {
+  const [known, setKnown] = useState([]);
+  const waiting = messages.flatMap((message) => message.parts.filter((part) => part.state === "approval-requested").map((part) => part.toolCallId)).join();
+  useEffect(() => {
+    if (!waiting || !entry) return setKnown([]);
+    let isCurrent = true;
+    request("GET", "/agents/approvals?scope=all&limit=200").then(
+      ({ approvals }) => isCurrent && setKnown(approvals.filter((each) => each.name === entry.name)),
+      () => {},
+    );
+    return () => (isCurrent = false);
+  }, [waiting, entry?.name, entry?.status]);
+  return known;
+}
+
+function Part({ part, approval }) {
+  if (part.type === "text") return part.text ? <p>{part.text}</p> : null;
+  if (!part.type.startsWith("tool-")) return null;
+  const label = part.input && CALLS[part.type.slice(5)]?.(part.input);
+  if (part.state === "approval-requested")
+    return (
+      <div className="call" data-state={part.state}>
+        <b>{approval?.summary ?? label}</b>
+        {approval?.mayAnswer ? <Answer approval={approval} /> : <span className="quiet">Waiting for our staff to approve it. You may leave; the answer will be here.</span>}
+      </div>
+    );
+  return (
+    <div className="call" data-state={part.state}>
+      {label} <span className="quiet">{part.preliminary ? part.output : STATES[part.state]}</span>
+    </div>
+  );
+}
+
+// Two buttons and a reason. The first answer counts: who is late is told whose it was.
+export function Answer({ approval, withReason, onRefused }) {
+  const [state, setState] = useState("");
+  const reason = useRef(null);
+  async function answer(approved) {
+    setState("sending");
+    try {
+      await request("POST", `/agents/approvals/${approval.id}`, { approved, reason: reason.current?.value.trim() || null });
+    } catch (problem) {
+      setState(problem.message);
+      onRefused?.(problem.message); // an inbox shows it: the call itself may be gone by now
+    }
+  }
+  return (
+    <>
+      {withReason && <input ref={reason} maxLength={1000} aria-label="Reason" placeholder="Reason, for the record and the customer (optional)" />}
+      <div className="buttons">
+        <button type="button" disabled={state === "sending"} onClick={() => answer(false)}>Decline</button>
+        <button type="button" disabled={state === "sending"} className="primary" onClick={() => answer(true)}>Approve</button>
+      </div>
+      {state && state !== "sending" && !onRefused && <p role="alert">{state}</p>}
+    </>
+  );
+}
+
+function Composer({ isBusy, stop, send }) {
+  const [text, setText] = useState("");
+  const submit = (event) => {
+    event.preventDefault();
+    if (!text.trim()) return;
+    send(text);
+    setText("");
+  };
+  return (
+    <form className="composer" onSubmit={submit}>
+      <input value={text} onChange={(event) => setText(event.target.value)} placeholder="How can we help?" aria-label="Your message" autoComplete="off" />
+      {isBusy && <button type="button" onClick={() => stop()}>Stop</button>}
+      <button type="submit" className="primary" disabled={!text.trim()}>Send</button>
+    </form>
+  );
+}

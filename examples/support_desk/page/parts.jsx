@@ -1,0 +1,69 @@
+// Small pieces that both views use.
+
+import { useEffect, useRef, useState } from "react";
+
+export const STATUS = { running: "answering", waiting: "waiting for approval", failed: "failed", idle: "" };
+
+export function Time({ at }) {
+  const date = new Date(at);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const short = isToday ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString([], { day: "numeric", month: "short" });
+  return <time dateTime={date.toISOString()} title={date.toLocaleString()}>{short}</time>;
+}
+
+export function Entry({ each, isOpen, onOpen, who }) {
+  return (
+    <button type="button" className="entry" aria-current={isOpen || undefined} onClick={onOpen}>
+      <span className="row">
+        <b className="title">{each.title || "New conversation"}</b>
+        <Time at={each.updatedAt} />
+      </span>
+      <span className="row">
+        <span className="preview">{who ? `${who} · ` : ""}{each.preview}</span>
+        {STATUS[each.status] && <span className="badge" data-status={each.status}>{STATUS[each.status]}</span>}
+        {each.unread > 0 && <span className="unread" aria-label={`${each.unread} unread`}>{each.unread}</span>}
+      </span>
+    </button>
+  );
+}
+
+// A modal question. `children` are its fields; `onYes` may fail, and its text is shown.
+export function Ask({ title, yes, isDangerous, onYes, onClose, children }) {
+  const dialog = useRef(null);
+  const [error, setError] = useState("");
+  const [isBusy, setIsBusy] = useState(false);
+  useEffect(() => dialog.current.showModal(), []);
+  async function submit(event) {
+    event.preventDefault();
+    setIsBusy(true);
+    try {
+      await onYes(new FormData(event.target));
+      onClose();
+    } catch (problem) {
+      setError(problem.message);
+      setIsBusy(false);
+    }
+  }
+  return (
+    <dialog ref={dialog} onClose={onClose} aria-labelledby="ask-title">
+      <form onSubmit={submit}>
+        <h2 id="ask-title">{title}</h2>
+        {children}
+        {error && <p role="alert">{error}</p>}
+        <div className="buttons">
+          <button type="button" onClick={onClose}>Cancel</button>
+          <button type="submit" className={isDangerous ? "danger" : "primary"} disabled={isBusy}>{yes}</button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+export function Away({ isAway }) {
+  const [isShown, setIsShown] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setIsShown(isAway), isAway ? 1500 : 0); // not for a hiccup
+    return () => clearTimeout(timer);
+  }, [isAway]);
+  return isShown ? <p className="away" role="status">The server is away. This page tries again by itself.</p> : null;
+}

@@ -1,0 +1,197 @@
+"""The support desk as its users see it: a customer in one window, staff in another, with the commands of its README."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Locator, Page, expect
+
+from tests.architecture.test_docs_examples import blocks
+from tests.browser.page_bundles import MODULES
+from tests.browser.playground_tab import browsing
+from tests.browser.server_app import listening
+from tests.browser.test_tutorial import command, environment, kill, started
+from tests.cli.kit import ROOT
+from tests.server.kit import PATIENCE
+
+pytestmark = [pytest.mark.browser, pytest.mark.crash]
+
+expect.set_options(timeout=PATIENCE * 1000)
+
+README = list(blocks((ROOT / "examples" / "support_desk" / "README.md").read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the example, its page built as the README says."""
+    root = tmp_path_factory.mktemp("desk")
+    folder = root / "examples" / "support_desk"
+    ignored = shutil.ignore_patterns("node_modules", "main.js", "__pycache__")
+    shutil.copytree(ROOT / "examples" / "support_desk", folder, ignore=ignored)
+    (folder / "node_modules").symlink_to(MODULES)
+    installs, _, builds = command(README, "pip install").split(" && ")
+    assert installs == "pip install '.[server,webhooks]' fastapi"
+    ran = subprocess.run(
+        shlex.split(builds), cwd=root, env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return root
+
+
+@asynccontextmanager
+async def serving(checkout: Path, port: int, pause: str = "0.02") -> AsyncIterator[Any]:
+    """Run the desk as the README says, but on this port; its data is in the folder of the checkout."""
+    settings = f"env DESK_URL=http://127.0.0.1:{port} DESK_DELAY=0 DESK_PAUSE={pause}"
+    line = command(README, "uvicorn").replace("8787", str(port))
+    async with started(f"{settings} {line}", checkout) as server:
+        await server.until("Uvicorn running on")
+        yield server
+
+
+def free_port() -> int:
+    listener = listening()
+    port: int = listener.getsockname()[1]
+    listener.close()
+    return port
+
+
+@pytest.fixture
+def port(checkout: Path) -> int:
+    for file in checkout.glob("support_desk.*"):
+        os.unlink(file)
+    return free_port()
+
+
+async def sign_in(browser: Browser, port: int, name: str, **options: Any) -> Page:
+    context = await browser.new_context(**options)
+    page = await context.new_page()
+    await page.goto(f"http://127.0.0.1:{port}")
+    await page.get_by_role("button", name=re.compile(f"^{name} ")).click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text(name)
+    return page
+
+
+def entry(page: Page, title: str) -> Locator:
+    return page.locator(".entry").filter(has_text=title)
+
+
+async def ask(page: Page, text: str) -> None:
+    await page.get_by_label("Your message").fill(text)
+    await page.get_by_role("button", name="Send", exact=True).click()
+
+
+async def test_a_customer_asks_staff_approves_and_the_answer_is_unread(checkout: Path, port: int) -> None:
+    async with serving(checkout, port), browsing() as browser:
+        ann, mia = await sign_in(browser, port, "Ann"), await sign_in(browser, port, "Mia", color_scheme="dark")
+        await expect(mia.get_by_text("All done")).to_be_visible()
+        await expect(ann.get_by_text("No conversations yet.")).to_be_visible()
+        await ann.get_by_role("button", name="New conversation").first.click()
+        await ann.get_by_role("button", name="I want a refund for order 1002").click()
+        await expect(ann.get_by_text("Waiting for our staff")).to_be_visible()
+        await expect(ann.get_by_role("button", name="Approve")).to_have_count(0)
+        await expect(entry(ann, "Refund for order 1002")).to_contain_text("waiting for approval")
+
+        # Staff looks at the conversation: both see each other.
+        await expect(mia.get_by_text("high risk")).to_be_visible()
+        await mia.get_by_role("button", name="open the conversation").click()
+        await expect(mia.get_by_text("Ann is here")).to_be_visible()
+        await expect(ann.get_by_text("Mia is here")).to_be_visible()
+        await mia.get_by_role("button", name="Inbox (1)").click()
+        await expect(ann.get_by_text("Mia is here")).to_have_count(0)
+
+        # The customer leaves; the answer goes on without it, and is unread.
+        await ann.get_by_role("button", name="New conversation").first.click()
+        await mia.get_by_label("Reason").fill("was broken")
+        await mia.get_by_role("button", name="Approve").click()
+        await expect(mia.get_by_text("All done")).to_be_visible()
+        refund = entry(ann, "Refund for order 1002")
+        await expect(refund.get_by_label("1 unread")).to_be_visible()
+        await expect(refund).to_contain_text("Done: I have paid 249.00 €")
+        await refund.click()
+        await expect(ann.get_by_text("The money is on its way to you.", exact=False)).to_have_count(2)
+        await expect(refund.get_by_label("unread")).to_have_count(0)
+
+        # What happened is on record, was mailed, and was told to the webhook.
+        await mia.get_by_role("button", name="Record").click()
+        await expect(mia.get_by_text(re.compile("approved by Mia.*was broken"))).to_be_visible()
+        await mia.get_by_role("button", name="Mails").click()
+        await expect(mia.get_by_text("Please approve: Pay back 249.00 €")).to_be_visible()
+        await expect(mia.get_by_text("Webhook turn.ended")).to_be_visible()
+        await ann.get_by_role("button", name="Mails").click()
+        await expect(ann.locator(".cards").get_by_text("Refund for order 1002")).to_be_visible()
+
+
+async def test_a_sidebar_follows_renames_archives_and_deletions_in_every_tab(checkout: Path, port: int) -> None:
+    async with serving(checkout, port, pause="0.1"), browsing() as browser:
+        ann = await sign_in(browser, port, "Ann")
+        await ann.get_by_role("button", name="New conversation").first.click()
+        await ask(ann, "What can you do?")
+        second = await ann.context.new_page()
+        await second.goto(ann.url)
+        await expect(second.get_by_role("button", name="Stop")).to_be_visible()
+
+        await ann.get_by_role("button", name="Rename").click()
+        await ann.get_by_label("Title").fill("Help")
+        await ann.locator("dialog").get_by_role("button", name="Rename").click()
+        await expect(second.locator("main header")).to_contain_text("Help")
+
+        await ann.locator("main header").get_by_role("button", name="Archive").click()
+        await expect(entry(ann, "Help")).to_have_count(0)
+        await expect(entry(second, "Help")).to_have_count(0)
+        await ann.get_by_role("button", name="Archived").click()
+        await entry(ann, "Help").click()
+        await ask(ann, "Where is order 1003?")  # a new message brings it back
+        await expect(entry(second, "Help")).to_be_visible()
+
+        # Deleted while it answers: both tabs leave it, and it stays away.
+        await ann.get_by_role("button", name="Delete").click()
+        await ann.locator("dialog").get_by_role("button", name="Cancel").click()
+        await expect(entry(second, "Help")).to_be_visible()
+        await ann.get_by_role("button", name="Delete").click()
+        await ann.locator("dialog").get_by_role("button", name="Delete").click()
+        for tab in (ann, second):
+            await expect(tab.get_by_text("Hello Ann")).to_be_visible()
+            await expect(tab.locator(".entry")).to_have_count(0)
+        await second.reload()
+        await expect(second.get_by_text("No conversations yet.")).to_be_visible()
+
+
+async def test_an_answer_goes_on_after_a_kill_and_the_second_answer_is_told_so(checkout: Path, port: int) -> None:
+    async with browsing() as browser:
+        async with serving(checkout, port, pause="0.1") as server:
+            bob = await sign_in(browser, port, "Bob", viewport={"width": 390, "height": 760})
+            await bob.get_by_role("button", name="New conversation").first.click()
+            await ask(bob, "What can you do?")
+            await expect(bob.get_by_text("I can look orders up")).to_be_visible()
+            await kill(server)
+            await expect(bob.get_by_text("The server is away").last).to_be_visible()
+        async with serving(checkout, port):
+            await expect(bob.get_by_text("will be here when you come back.")).to_be_visible()
+            await expect(bob.get_by_text("The server is away")).to_have_count(0)
+            width = await bob.evaluate("document.documentElement.scrollWidth")
+            assert width == 390
+            await ask(bob, "I want a refund for order 1003")
+            mia, sam = await sign_in(browser, port, "Mia"), await sign_in(browser, port, "Sam")
+            for staff in (mia, sam):
+                await expect(staff.get_by_role("button", name="Approve")).to_be_visible()
+            # Mia answers after Sam's click, and before its request is sent.
+            await sam.route("**/agents/approvals/*", lambda route: hold(route, mia))
+            await sam.get_by_role("button", name="Approve").click()
+            await expect(sam.get_by_role("alert")).to_contain_text("Mia denied this call before.")
+            await expect(bob.locator("main").get_by_text("I am sorry, this was not approved.")).to_be_visible()
+
+
+async def hold(route: Any, first: Page) -> None:
+    """Let the request through after another user has answered."""
+    await first.get_by_role("button", name="Decline").click()
+    await expect(first.get_by_text("All done")).to_be_visible()
+    await route.continue_()

@@ -1,0 +1,179 @@
+"""The support desk: sessions, who may do what, the agent under crashes, mails and webhooks. Its page: tests/browser."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from everyword.client import ChatClient
+from everyword.testing import LocalServer, assert_parity
+from tests.server.kit import PATIENCE, connect, serving
+
+MODULES = ("script", "desk", "people", "mail", "app")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The example's modules, imported anew in a folder of its own and without pauses."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DESK_PAUSE", "0")
+    monkeypatch.setenv("DESK_DELAY", "0")
+    loaded = [importlib.reload(importlib.import_module(f"examples.support_desk.{name}")) for name in MODULES]
+    return loaded[-1]
+
+
+class Visitor:
+    """One signed-in user of the desk."""
+
+    def __init__(self, url: str, http: httpx.AsyncClient) -> None:
+        self.url, self.http = url, http
+
+    @asynccontextmanager
+    async def chat(self, name: str) -> AsyncIterator[ChatClient]:
+        cookie = "; ".join(f"{key}={value}" for key, value in self.http.cookies.items())
+        async with ChatClient(self.url, "support", name, headers={"cookie": cookie}) as chat:
+            yield chat
+
+    async def get(self, path: str) -> Any:
+        response = await self.http.get(path)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def until(self, path: str, key: str, count: int) -> list[Any]:
+        """Ask until the list has so many items."""
+        while len(found := (await self.get(path))[key]) < count:
+            pass
+        return list(found)
+
+
+@asynccontextmanager
+async def visiting(url: str, user: str) -> AsyncIterator[Visitor]:
+    async with connect(url) as http:
+        assert (await http.post("/login", json={"user": user})).status_code == 200
+        yield Visitor(url, http)
+
+
+@asynccontextmanager
+async def opened(desk: Any, *users: str) -> AsyncIterator[list[Visitor]]:
+    async with asyncio.timeout(PATIENCE), serving(desk.app) as url:
+        if len(users) == 1:
+            async with visiting(url, users[0]) as one:
+                yield [one]
+        else:
+            async with visiting(url, users[0]) as one, visiting(url, users[1]) as two:
+                yield [one, two]
+
+
+async def test_staff_approves_a_refund_and_is_the_only_one_who_may(desk: Any) -> None:
+    async with opened(desk, "ann", "mia") as (ann, mia), ann.chat("ann-1") as chat:
+        await chat.send("I want a refund for order 1002")
+        (own,) = (await ann.get("/agents/approvals"))["approvals"]
+        assert own["mayAnswer"] is False
+        (waits,) = (await mia.get("/agents/approvals?scope=all"))["approvals"]
+        assert (waits["summary"], waits["risk"], waits["mayAnswer"]) == (
+            *("Pay back 249.00 € for order 1002", "high"),
+            True,
+        )
+        path = f"/agents/approvals/{waits['id']}"
+        assert (await ann.http.post(path, json={"approved": True})).status_code == 403
+        answered = await mia.http.post(path, json={"approved": True, "reason": "was broken"})
+        assert answered.status_code == 200
+        again = await mia.http.post(path, json={"approved": False})
+        assert (again.status_code, "Mia approved this call before" in again.text) == (409, True)
+        await desk.agents.get(desk.Support, "ann-1").wait_until_stable()
+        (entry,) = (await ann.get("/agents/conversations"))["conversations"]
+        assert entry["title"] == "Refund for order 1002"
+        assert entry["preview"].startswith("Done: I have paid 249.00 € back")
+        (record,) = (await mia.get("/agents/approvals?scope=all&settled=1"))["approvals"]
+        assert (record["status"], record["settledBy"]["name"], record["reason"]) == ("approved", "Mia", "was broken")
+
+
+async def test_a_customer_decides_about_its_address_and_staff_does_not(desk: Any) -> None:
+    async with opened(desk, "ann", "mia") as (ann, mia), ann.chat("ann-1") as chat:
+        await chat.send("Send order 1003 to 5 Mill Lane")
+        (waits,) = (await mia.get("/agents/approvals?scope=all"))["approvals"]
+        assert waits["mayAnswer"] is False
+        path = f"/agents/approvals/{waits['id']}"
+        assert (await mia.http.post(path, json={"approved": True})).status_code == 403
+        assert (await ann.http.post(path, json={"approved": True})).status_code == 200
+        await desk.agents.get(desk.Support, "ann-1").wait_until_stable()
+        async for messages in chat.watch():
+            if messages[-1].text.endswith("Done: order 1003 goes to 5 Mill Lane."):
+                break
+
+
+async def test_customers_have_their_own_conversations_and_staff_sees_all(desk: Any) -> None:
+    async with opened(desk, "ann", "bob") as (ann, bob), ann.chat("ann-1") as chat:
+        await chat.send("What can you do?")
+        assert (await bob.get("/agents/conversations?scope=all"))["conversations"] == []
+        assert (await bob.http.get("/agents/support/ann-1/get-messages")).status_code == 403
+        assert (await bob.http.delete("/agents/conversations/support/ann-1")).status_code == 403
+        async with visiting(ann.url, "sam") as sam:
+            (entry,) = (await sam.get("/agents/conversations?scope=all"))["conversations"]
+            assert (entry["name"], entry["unread"]) == ("ann-1", 2)
+            assert (await sam.http.delete("/agents/conversations/support/ann-1")).status_code == 403
+        assert (await ann.http.delete("/agents/conversations/support/ann-1")).status_code == 204
+
+
+@pytest.mark.parametrize("change", ["", "x", "mia.99999999999.", "no cookie"])
+async def test_a_session_that_was_not_signed_here_is_none(desk: Any, change: str) -> None:
+    async with opened(desk, "ann") as (ann,):
+        (name, value), *_ = ann.http.cookies.items()
+        signature = value.rpartition(".")[2]
+        assert (await ann.get("/session"))["user"]["id"] == "ann"
+        ann.http.cookies.clear()
+        if change != "no cookie":
+            ann.http.cookies.set(name, f"{change}{signature}")
+        assert (await ann.get("/session"))["user"] is None
+        assert (await ann.http.get("/agents/conversations")).status_code == 401
+        assert (await ann.http.get("/mails")).status_code == 401
+        assert (await ann.http.post("/login", json={"user": "eve"})).status_code == 404
+
+
+async def test_staff_and_customers_get_mails_about_what_they_do_not_see(desk: Any) -> None:
+    async with opened(desk, "ann", "mia") as (ann, mia):
+        async with ann.chat("ann-1") as chat:
+            await chat.send("I want a refund for order 1002")
+        (asked,) = await mia.until("/mails", "mails", 1)
+        assert asked["subject"] == "Please approve: Pay back 249.00 € for order 1002"
+        (waits,) = (await mia.get("/agents/approvals?scope=all"))["approvals"]
+        assert asked["link"].endswith(f"/agents/approvals/{waits['id']}")
+        page = await mia.http.get(f"/agents/approvals/{waits['id']}", headers={"accept": "text/html"})
+        assert (page.status_code, "Approve" in page.text) == (200, True)
+        await mia.http.post(f"/agents/approvals/{waits['id']}", json={"approved": False, "reason": "too late"})
+        (told,) = await ann.until("/mails", "mails", 1)
+        assert told["text"].startswith("I am sorry, this was not approved. The reason: too late")
+
+
+async def test_a_webhook_is_taken_if_it_is_signed(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(desk, "mia") as (mia,):
+        refused = await mia.http.post("/hooks/everyword", json={"type": "turn.ended"})
+        assert (refused.status_code, (await mia.get("/mails"))["webhooks"]) == (400, [])
+
+
+async def test_the_agent_gives_the_same_answers_after_crashes(desk: Any) -> None:
+    questions = ["What can you do?", "Where is order 1003?", "refund for order 1001", "refund for order 9999"]
+    await assert_parity(importlib.import_module("examples.support_desk.desk").ScriptedSupport, questions, every=40)
+
+
+async def test_a_refund_that_nobody_approves_in_a_day_is_declined(desk: Any, manual_clock: Any) -> None:
+    support = importlib.import_module("examples.support_desk.desk").ScriptedSupport
+    async with LocalServer(support, clock=manual_clock) as server, server.client(support, "ann-1") as chat:
+        await chat.send("I want a refund for order 1002")
+        manual_clock.advance(timedelta(hours=24, seconds=1))
+        async for messages in chat.watch():
+            if any(part.get("state") == "output-denied" for part in messages[-1].parts):
+                break
+        manual_clock.advance(1)  # answers that are given together make one turn
+        async for messages in chat.watch():
+            if messages[-1].text.endswith("in time."):
+                break
+        assert messages[-1].text.endswith("this was not approved. The reason: The approval was not given in time.")
