@@ -38,7 +38,7 @@ ROUNDS: Final = 21
 TEXTS: Final = 4
 """Messages of each conversation."""
 WORDS: Final = 25
-"""Words of each message: `w1` is in nearly every conversation, `w20000` in a few."""
+"""Words of each message: `w1` is in nearly every conversation, `w9000` in a few."""
 SHARE: Final = 100
 """One of so many conversations has failed, is archived, or belongs to another owner."""
 
@@ -86,9 +86,9 @@ async def _on(make: Callable[[], Store], count: int) -> dict[str, float]:
             "the first page": ConversationQuery("ann", archived=False),
             "a page in the middle": ConversationQuery("ann", archived=False, before=half),
             f"with a status that one of {SHARE} has": ConversationQuery("ann", status="failed", archived=False),
-            "a search for a word that few texts have": _search("w20000"),
+            "a search for a word that few texts have": _search("w9000"),
             "a search for a word that most conversations have": _search("w1"),
-            "a search for a rare word and a frequent one": _search("w1 w20000"),
+            "a search for a rare word and a frequent one": _search("w1 w9000"),
             "a search for three words, the last a beginning": _search("w1 w2 w30"),
             "a search for a word that no text has": _search("none"),
             "a search for two frequent words by an owner with few conversations": _search("w1 w2", owner="bob"),

@@ -172,6 +172,7 @@ async def test_frequent_words_find_the_same_as_rare_ones(stores: Stores, monkeyp
             for module in ("everyword.log.sqlite.searches", "everyword.log.postgres.lists"):
                 monkeypatch.setattr(f"{module}.RARE", rare)
                 monkeypatch.setattr(f"{module}.LOOKED_AT", looked_at)
+            monkeypatch.setattr("everyword.log.sqlite.searches.FEW", looked_at % 5)
             for owner in ("ann", None):
                 found.append([list(await search(store, q, owner=owner)) for q in ("tea milk1", "tea mil", "tea zebra")])
         assert found == [found[0]] * 8

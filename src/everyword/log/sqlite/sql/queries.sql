@@ -386,6 +386,9 @@ SELECT t.rowid & 4294967295, t.words, t.body FROM agent AS a
 CROSS JOIN message_text AS t ON t.rowid BETWEEN a.key << 32 AND (a.key << 32) + 4294967295
 WHERE a.id = ?1 ORDER BY t.rowid;
 
+-- name: first_texts
+SELECT rowid & 4294967295, words, body FROM message_text WHERE rowid BETWEEN ?1 AND ?2 ORDER BY rowid LIMIT ?3;
+
 -- name: count_texts
 SELECT count(*) FROM (SELECT 1 FROM message_text WHERE message_text MATCH ?1 LIMIT ?2);
 
