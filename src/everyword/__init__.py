@@ -61,7 +61,9 @@ if TYPE_CHECKING:
     from .messages.speaker_names import with_speakers
     from .messages.validate_messages import validate_ui_messages
     from .principals import Principal
+    from .runtime.attachments import Upload
     from .server.app import Everyword
+    from .server.attachment_options import AttachmentOptions
     from .server.conversation_options import ConversationOptions
     from .server.limits import Limits
     from .server.notification import ApprovalNotice, Notification
@@ -82,6 +84,7 @@ __all__ = [
     "ApprovalNotice",
     "ApprovalPage",
     "Approvals",
+    "AttachmentOptions",
     "CallResult",
     "ChatError",
     "ChatHandle",
@@ -122,6 +125,7 @@ __all__ = [
     "Turn",
     "TurnLimits",
     "UIMessage",
+    "Upload",
     "Wait",
     "Webhook",
     "__version__",
@@ -158,6 +162,8 @@ _MODULES: Final = {
     "validate_ui_messages": ".messages.validate_messages",
     "Principal": ".principals",
     "Everyword": ".server.app",
+    "AttachmentOptions": ".server.attachment_options",
+    "Upload": ".runtime.attachments",
     "ConversationOptions": ".server.conversation_options",
     "Limits": ".server.limits",
     "ApprovalNotice": ".server.notification",

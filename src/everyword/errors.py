@@ -14,6 +14,8 @@
     │   ├── ConversationNotFound
     │   ├── AlreadyAnswered
     │   ├── MessageRefused
+    │   │   └── AttachmentRefused
+    │   ├── AttachmentMissing
     │   ├── UnknownTurn
     │   ├── StaleAttempt
     │   ├── MailboxFull
@@ -48,6 +50,7 @@
         ├── Fenced
         ├── LogUnavailable
         ├── OutcomeUnknown
+        ├── AttachmentsUnavailable
         ├── LogCorrupt
         ├── LogTooNew
         └── LogLocked
@@ -88,6 +91,7 @@ __all__ += [
 __all__ += ["ToolError"]
 __all__ += ["UnknownTurn", "UsageError"]
 __all__ += ["BadLinkFrame", "LinkBusy", "LinkError", "LinkLost", "LinkRefused", "LinkTimeout", "RemoteError"]
+__all__ += ["AttachmentMissing", "AttachmentRefused", "AttachmentsUnavailable"]
 __all__ += ["SqlError", "TooFast", "is_public", "public_text"]
 __all__ += ["JobNotDone", "WebhookRefused"]
 __all__ += ["CallFailed", "ChatFailed", "ClientError", "ConnectionLost", "StateRefused", "TurnedAway", "Unreachable"]
@@ -221,6 +225,25 @@ class MessageRefused(Rejected):
     """A client sent a message that it may not store, because of a part, the role or the id."""
 
     code = "message_refused"
+
+
+class AttachmentRefused(MessageRefused):
+    """An upload, or a file in a message, may not be stored: its size, its type, a quota, or the app's own check.
+
+    `status` is the HTTP status of the refusal: 413, 415, 422 or 507.
+    """
+
+    code = "attachment_refused"
+
+    def __init__(self, text: str, *, status: int = 422) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class AttachmentMissing(Rejected):
+    """The content of an attachment is not stored: it was never uploaded, or it was deleted."""
+
+    code = "attachment_missing"
 
 
 class UnknownTurn(Rejected):
@@ -362,6 +385,12 @@ class OutcomeUnknown(LogError):
     """The connection to the store was lost during a write: it may be written or not. Read before you try again."""
 
     code = "outcome_unknown"
+
+
+class AttachmentsUnavailable(LogError):
+    """The folder or the bucket with the attachments cannot be used, or none is configured."""
+
+    code = "attachments_unavailable"
 
 
 class LogCorrupt(LogError):

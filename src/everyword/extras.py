@@ -12,6 +12,7 @@ __all__ = ["PACKAGES", "missing"]
 PACKAGES: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("anthropic",),
     "client": ("httpx", "websockets"),
+    "objects": ("obstore",),
     "openai": ("openai",),
     "otel": ("opentelemetry-api",),
     "postgres": ("asyncpg",),

@@ -21,6 +21,7 @@ from everyword.observe import Metrics
 from everyword.server import health
 from everyword.server import http as http_doors
 from everyword.server import playground as playground_doors
+from everyword.server.attachment_resources import ONE
 from everyword.wire import parse as socket_doors
 from tests.architecture.tree import ROOT
 from tests.server.kit import chat, connect, question, serving, user
@@ -35,8 +36,12 @@ RESOURCES = {
     ("chat/stream", "GET"),
     ("chat/stop", "POST"),
     ("events", "GET"),
+    ("attachments", "POST"),
+    ("presence", "GET"),
 }
 """What an agent has by itself, over HTTP."""
+
+ATTACHMENT = {(f"attachments/{'0' * 64}", "GET"), (f"attachments/{'0' * 64}", "HEAD")}
 
 SDK_PATHS = {("chat/some-id/stream", "GET"), ("chat/some-id/stop", "POST")}
 OWN_PATHS = {(path, method) for path in ("", "own", "own/path", "sub", "sub/leaf") for method in METHODS}
@@ -67,6 +72,7 @@ FRAMES: dict[str, dict[str, Any]] = {
 WHERE_PATHS_ARE_MATCHED = {
     "server/agent_urls.py": "kind, name, sub-agents and resource",
     "server/admission.py": "the agents",
+    "server/attachment_resources.py": "signed links of attachments",
     "server/app.py": "the resource of an admitted request",
     "server/http.py": "the resources of an agent",
     "server/list_resources.py": "the lists of conversations and approvals",
@@ -115,7 +121,7 @@ class Chat(AIChatAgent):
 
 def http_paths() -> list[tuple[str, str]]:
     """Return every way to an agent over HTTP, as (method, path below `/agents/chat/ann`)."""
-    own = sorted(RESOURCES | SDK_PATHS | OWN_PATHS)
+    own = sorted(RESOURCES | ATTACHMENT | SDK_PATHS | OWN_PATHS)
     below = [(f"sub/leaf/x/{resource}", method) for resource, method in own]
     return [(method, path) for path, method in [*own, *below]]
 
@@ -125,7 +131,8 @@ def http_paths() -> list[tuple[str, str]]:
 
 def test_the_list_of_doors_has_every_resource_of_an_agent() -> None:
     served = {(resource, method) for resource, methods in http_doors.RESOURCES.items() for method in methods}
-    assert served == RESOURCES
+    ours = {(ONE if path.startswith("attachments/") else path, method) for path, method in RESOURCES | ATTACHMENT}
+    assert served == ours
     others = set(re.findall(r"\w+", http_doors.SDK_PATH.pattern.partition("/.+/")[2]))
     assert others == {path.rpartition("/")[2] for path, _ in SDK_PATHS}
 

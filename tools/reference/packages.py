@@ -27,7 +27,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Agents from your own code": ("Handle", "ChatHandle", "ThinkHandle", "ConnectionRecord", "AppHandle"),
             "Conversations and approvals": (
                 *("Conversations", "Conversation", "ConversationPage", "ConversationChange", "ConversationExport"),
-                *("ConversationOptions",),
+                *("ConversationOptions", "AttachmentOptions", "Upload"),
                 *("Approvals", "Approval", "ApprovalPage", "Participant", "may_approve"),
             ),
             "Notifications": ("NotificationOptions", "Webhook", "Notification", "ApprovalNotice", "verify_webhook"),
@@ -103,6 +103,7 @@ FRAMEWORK: dict[str, tuple[str, ...]] = {
     "Submission": ("of",),
     "Every": ("milliseconds",),
     "Everyword": ("service", "access_policy", "kinds_of", "class_of_kind"),
+    "AttachmentOptions": ("opened", "rules", "secret"),
     "ConversationOptions": ("rules",),
     "NotificationOptions": ("apply", "delay_millis", "approval_url"),
     "AppHandle": ("class_of_kind",),

@@ -8,6 +8,7 @@ from .agent import Agent
 from .agent_tools.definition import AgentTool, agent_tool
 from .agent_tools.runs import AgentTools
 from .agent_tools.types import AgentToolChunk, AgentToolOutput, AgentToolResult, AgentToolRun
+from .attachments import AgentAttachments
 from .callables import CallResult, callable_method
 from .chat import AIChatAgent, Debounce
 from .chat_responder import ChatResponder, responder_for
@@ -40,6 +41,7 @@ from .turn import Turn
 from .versions import Version, Versions
 
 __all__ = ["AIChatAgent", "Agent", "ChatResponder", "Debounce", "SaveMessagesResult", "Turn", "agent_kind", "kebab"]
+__all__ += ["AgentAttachments"]
 __all__ += ["AppHandle", "ChatHandle", "ConnectionRecord", "Fiber", "FiberContext", "Handle", "ThinkHandle"]
 __all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
 __all__ += ["Approval", "ApprovalPage", "Approvals", "Conversation", "ConversationChange", "ConversationPage"]

@@ -11,6 +11,7 @@ from ..ids import parent_id, split_agent_id
 from ..principals import Principal, acting_for
 from ..runtime.agent_runtime import AgentRuntime
 from .agent_tools.runs import HasAgentTools
+from .attachments import AgentAttachments
 from .class_members import check_attribute, check_members, is_framework_class
 from .connections import Connection, excluding
 from .fibers import HasFibers
@@ -104,6 +105,11 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
         """
         acting = acting_for()
         return Principal.of(acting) if acting is not None else None
+
+    @property
+    def attachments(self) -> AgentAttachments:
+        """Files of the conversation: read what users have sent, and store what the agent makes."""
+        return AgentAttachments(self._runtime.attachments)
 
     # -- connections -----------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
 
 from ..ids import AgentId
+from ..messages.attachment_contents import attachment_reader
 from ..runtime.api import TurnCall
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def current_agent_in(context: Context) -> Agent | None:
 def set_current_agent(agent: object) -> None:
     """Make `agent` the current one for the rest of this task."""
     _current_agent.set(agent)
+    runtime = getattr(agent, "_runtime", None)
+    attachment_reader.set(runtime.attachments.read_now if runtime is not None else None)
 
 
 def waiting_agents() -> frozenset[AgentId]:

@@ -27,6 +27,7 @@ from ..events import (
     to_raw,
 )
 from ..ids import MessageId, Millis, NodeId, TurnId
+from ..messages.client_copies import with_plain_urls
 from ..messages.message import is_part
 from ..messages.server_fields import fields_of, with_fields, without_fields
 from .client_lists import changes_of, check_questions
@@ -270,8 +271,9 @@ def _differs(message: JsonObject, place: Node, rules: Rules) -> bool:
     readable = {**message, "parts": [part for part in message["parts"] if is_part(part)]}
     stored: JsonObject = msgspec.json.decode(place.body)
     kept = sanitized(with_fields(readable, fields_of(stored)), rules)
-    compared: object = msgspec.json.decode(msgspec.json.encode(without_fields(kept)))
-    return compared != without_fields(stored)
+    compared = msgspec.json.decode(msgspec.json.encode(without_fields(kept)))
+    assert isinstance(compared, dict)
+    return with_plain_urls(compared) != with_plain_urls(without_fields(stored))
 
 
 def _changed(state: State, messages: Sequence[JsonObject], rules: Rules) -> list[tuple[NodeId, JsonObject]]:

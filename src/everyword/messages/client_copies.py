@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
+from .attachments import attachment_hash
 from .message import Part, is_part
 from .server_fields import without_fields
 from .tool_calls import is_tool_part, tool_name
 
-__all__ = ["is_copy", "is_equal", "part_key", "still_streams"]
+__all__ = ["is_copy", "is_equal", "part_key", "still_streams", "with_plain_urls"]
 
 JsonObject = dict[str, Any]
 
@@ -66,6 +67,24 @@ def still_streams(message: JsonObject) -> bool:
     return any(is_part(part) and part.get("state") in _STREAMING for part in message["parts"])
 
 
+def with_plain_urls(message: JsonObject) -> JsonObject:
+    """Return the message with the hash of each attachment in the place of its URL.
+
+    The same attachment may have different URLs: those of another host, or of another path of the app.
+    """
+    if not any(_is_attachment(part) for part in message["parts"]):
+        return message
+    return {**message, "parts": [_plain_file(part) if is_part(part) else part for part in message["parts"]]}
+
+
+def _is_attachment(part: Any) -> bool:
+    return is_part(part) and part["type"] == "file" and attachment_hash(part.get("url")) is not None
+
+
+def _plain_file(part: Part) -> Part:
+    return {**part, "url": attachment_hash(part["url"])} if _is_attachment(part) else part
+
+
 def _message_key(message: JsonObject) -> bytes:
     if message["role"] != "assistant":
         return _full_key(message)
@@ -74,7 +93,7 @@ def _message_key(message: JsonObject) -> bytes:
 
 
 def _full_key(message: JsonObject) -> bytes:
-    parts = [_without_none(part) for part in message["parts"] if is_part(part)]
+    parts = [_without_none(_plain_file(part)) for part in message["parts"] if is_part(part)]
     return _encoded({**_without_none(without_fields(message)), "parts": parts})
 
 
@@ -85,6 +104,7 @@ def _copied(part: Part) -> JsonObject:
     fields = ("id", "data") if kind.startswith("data-") else _COPIED.get(kind)
     if fields is None:
         return _without_none(part)
+    part = _plain_file(part)
     return {"type": kind, **{name: part[name] for name in fields if part.get(name) is not None}}
 
 

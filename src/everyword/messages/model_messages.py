@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ..errors import BadMessage
+from .attachment_contents import with_read_contents
 from .json_values import encode_json
 from .message import ROLES, Part, UIMessage, is_part
 from .readable_parts import is_readable, keep_readable_parts
@@ -47,9 +48,10 @@ def convert_to_model_messages(
     A tool's `to_model_output(tool_call_id=…, input=…, output=…)`, an attribute or a key, converts its output for the
     model. An open call stays without a result, unless `ignore_incomplete_tool_calls` drops it; see also
     `repair_calls`. Parts that cannot be given to a model are left out: those with fields of the wrong type, and files
-    whose url is not absolute. Raises BadMessage for a message without a role or a list of parts.
+    whose url is not absolute. Attachments are read, if code of their agent runs. Raises BadMessage for a message
+    without a role or a list of parts.
     """
-    read = [_read(index, message) for index, message in enumerate(messages)]
+    read = [_read(index, message) for index, message in enumerate(with_read_contents(list(messages)))]
     asked = max((index for index, (role, _) in enumerate(read) if role == "user"), default=-1)
     conversion = _Conversion(tools or {}, convert_data_part)
     for index, (role, parts) in enumerate(read):

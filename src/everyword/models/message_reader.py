@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from ..messages.attachment_contents import with_read_contents
 from ..messages.json_values import encode_json
 from ..messages.message import Part, UIMessage
 from ..messages.readable_parts import keep_readable_parts
@@ -66,9 +67,13 @@ class DataUrl(msgspec.Struct, frozen=True):
 
 
 def read_messages(messages: Iterable[UIMessage | Mapping[str, Any]]) -> list[UIMessage]:
-    """Return the messages, given as UIMessages or JSON objects, without their unreadable parts."""
+    """Return the messages, given as UIMessages or JSON objects, without their unreadable parts.
+
+    The contents of attachments are in them, if code of their agent runs.
+    """
     return [
-        keep_readable_parts(each if isinstance(each, UIMessage) else UIMessage.from_dict(each)) for each in messages
+        keep_readable_parts(each if isinstance(each, UIMessage) else UIMessage.from_dict(each))
+        for each in with_read_contents(list(messages))
     ]
 
 

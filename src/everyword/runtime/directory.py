@@ -103,6 +103,7 @@ class Directory:
     ) -> None:
         self.store, self.clock = store, clock if clock is not None else _clock_of(store)
         self.settings = settings if settings is not None else Settings()
+        self.attachments = self.settings.attachments
         self.phase = ShutdownPhase.SERVING
         self._responders = responders
         self._loaded: dict[AgentId, LoadedAgent] = {}

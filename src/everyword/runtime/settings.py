@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .app_rules import AppRules
+from .attachments import Attachments
 
 __all__ = ["Settings"]
 
@@ -26,3 +27,5 @@ class Settings:
     grace: float = 10.0
     """Seconds that running turns have to finish at shutdown."""
     app_rules: AppRules = field(default_factory=AppRules)
+    attachments: Attachments | None = None
+    """The attachments of the agents; None if there is no place for them."""

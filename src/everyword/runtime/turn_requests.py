@@ -17,6 +17,7 @@ from ..messages.message import UIMessage
 from ..principals import acting_for
 from ..trace_context import current_trace
 from .api.turns import Evaluate, TurnResult
+from .attachments import storing
 from .random_ids import random_message_id, random_request_id
 
 if TYPE_CHECKING:
@@ -40,13 +41,31 @@ async def run_turn(
     command = Submit(
         request,
         random_message_id(),
-        None if callable(messages) else messages,
+        None,
         trusted=True,
         body=to_raw(body),
         principal=acting_for(),
         trace=current_trace(),
     )
-    return await _post_and_wait(directory, agent, command, request, messages if callable(messages) else None)
+    if callable(messages):
+        return await _post_and_wait(directory, agent, command, request, _with_attachments(directory, agent, messages))
+    stored_id = await directory.stored_ids.find(agent)
+    async with storing(directory.attachments, stored_id, messages, sender=acting_for()) as moved:
+        return await _post_and_wait(directory, agent, msgspec.structs.replace(command, messages=moved), request, None)
+
+
+def _with_attachments(directory: Directory, agent: AgentId, evaluate: Evaluate) -> Evaluate:
+    """Return the function with large `data:` URLs moved out of its messages.
+
+    Their contents need not be held until the commit: nothing is swept while a turn is open.
+    """
+
+    async def evaluated(messages: Sequence[UIMessage]) -> Sequence[dict[str, Any]]:
+        stored_id = await directory.stored_ids.find(agent)
+        async with storing(directory.attachments, stored_id, await evaluate(messages), sender=acting_for()) as moved:
+            return moved
+
+    return evaluated
 
 
 async def continue_turn(directory: Directory, agent: AgentId, *, body: Any = None) -> TurnResult | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import LogError
 from ..ids import AgentId, Millis, root_id
+from .attachment_sweep import AttachmentSweep
 
 if TYPE_CHECKING:
     from .directory import Directory
@@ -52,6 +53,7 @@ class WakeScheduler:
             asyncio.create_task(self._keep_time(), name="timekeeper"),
             asyncio.create_task(self._keep_retention(), name="retention"),
             asyncio.create_task(self._keep_watch(), name="watch over the store"),
+            asyncio.create_task(AttachmentSweep(self._directory).keep_sweeping(), name="sweep of attachments"),
         ]
 
     async def stop(self) -> None:

@@ -35,6 +35,9 @@ from ..runtime.method_calls import MethodCalls
 from .access_policy import NOTHING_TO_WATCH, AccessPolicy
 from .admission import Admission, Admitted, OnAnotherNode
 from .agent_classes import index_by_all_kinds, index_by_kind
+from .attachment_links import AppAttachments
+from .attachment_options import AttachmentOptions, client_prefix
+from .attachment_resources import answer_signed
 from .close_codes import REFUSED, TRY_LATER
 from .conversation_options import ConversationOptions, OwnJobs
 from .health import ServerPages
@@ -51,7 +54,7 @@ from .refusals import TRY_AGAIN, refusal_response, refuse_socket
 from .service import Service
 from .setup_check import SetupCheck
 from .socket_context import SocketSettings
-from .stores import Durability, can_be_shared, drop_database, open_store, shown_store
+from .stores import Durability, can_be_shared, forget_agent, open_store, shown_store
 from .sub_agent_access import SubAgentRefusal
 from .websocket import serve_socket
 
@@ -95,6 +98,7 @@ class Everyword(AppHandle):
         node: How other nodes find this one, with a store that several nodes share; by default from the environment.
         conversations: Owners, titles and retention of conversations, as lists show them.
         notifications: Webhooks and a function that are told what happened while no one watched.
+        attachments: Where files of messages are kept, and which may be stored.
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class Everyword(AppHandle):
         node: NodeSettings | None = None,
         conversations: ConversationOptions | None = None,
         notifications: NotificationOptions | None = None,
+        attachments: AttachmentOptions | None = None,
     ) -> None:
         self.classes = index_by_kind(agents)
         self._served = index_by_all_kinds(self.classes)
@@ -139,6 +144,7 @@ class Everyword(AppHandle):
         self._notification_options = notifications
         self._notification_jobs = NotificationJobs(notifications)
         self._own_jobs = OwnJobs(self._conversation_options, self._notification_jobs.by_callback)
+        self._attachment_options = attachments if attachments is not None else AttachmentOptions()
         self._lists = ListResources(self)
         self._setup = SetupCheck()
         self._lifecycle = Lifecycle(self._open, self._close)
@@ -165,13 +171,14 @@ class Everyword(AppHandle):
         rules = self._conversation_options.rules(self.limits.queued_turns)
         if self._notification_options is not None:
             self._notification_options.apply(rules)
-        settings = Settings(retention=self._retention, grace=self.grace, app_rules=rules)
         self._notification_jobs.open()
         given = self._node_settings
         node_settings = given.for_worker() if given is not None else NodeSettings.from_environment()
         store = open_store(self._store, self._durability, node_settings)
+        attachments = self._attachment_options.opened(store, self.limits, self.base_path)
+        settings = Settings(retention=self._retention, grace=self.grace, app_rules=rules, attachments=attachments)
         node = self._links(node_settings) if store.nodes is not None else None
-        forget = partial(drop_database, store)
+        forget = partial(forget_agent, store, attachments)
         directory = Directory(
             store,
             self._responder,
@@ -196,7 +203,7 @@ class Everyword(AppHandle):
             raise
         self.access_policy.permissions.clock, self.access_policy.permissions.hear = directory.clock, self._pages.hear
         self._setup.begin(self.classes.values())
-        return Service.new(directory, self.limits, node)
+        return Service.new(directory, self.limits, node, self.base_path)
 
     def _links(self, settings: NodeSettings) -> NodeLinks:
         """Return the links to other nodes. What only nodes need is not imported for a file."""
@@ -276,6 +283,11 @@ class Everyword(AppHandle):
     def where(self) -> str:
         """Where the log is, for people."""
         return shown_store(self._store)
+
+    @property
+    def attachments(self) -> AppAttachments:
+        """The attachments of all agents: signed links, and deleting what no message refers to."""
+        return AppAttachments(self.service)
 
     def use_store(self, store: str | LogStore) -> None:
         """Use another store than that of the constructor, from the next start on."""
@@ -360,6 +372,10 @@ class Everyword(AppHandle):
         about = about if about is not None else await self._lists.answer(request, body)
         if about is not None:
             return about
+        if "signature" in request.query_params:
+            signed = await answer_signed(await self.service(), request)
+            if signed is not None:
+                return signed
         is_preflight = request.method == "OPTIONS" and "origin" in request.headers
         entered = await self._enter(request) if not is_preflight else self.access_policy.refuse_at_sight(request)
         if isinstance(entered, Reject):
@@ -373,7 +389,7 @@ class Everyword(AppHandle):
         if entered is None:
             return Response(status_code=204, headers=self.access_policy.preflight_headers(request))
         body.count_for(entered.service, entered.permit.principal)
-        caller = Caller(request, entered.agent, entered.permit, entered.action)
+        caller = Caller(request, entered.agent, entered.permit, entered.action, entered.resource)
         return await answer_http(entered.service, caller, entered.resource)
 
     async def _serve_socket(self, websocket: WebSocket, frames: RateLimitedFrames, send: Send) -> None:
@@ -403,6 +419,7 @@ class Everyword(AppHandle):
             await refuse_socket(websocket, TRY_LATER, public_text(exc, TRY_AGAIN))
             return
         frames.count_for(service, principal)
+        attachments = service.directory.attachments
         turns, calls, clock = service.turn_rate, service.call_rate, service.directory.clock
         settings = SocketSettings(
             max_frame=service.limits.frame,
@@ -412,6 +429,7 @@ class Everyword(AppHandle):
             permit=permit,
             open_connections=service.open_connections,
             may_ask=lambda: turns.wait_needed(principal.id, clock.now()),
+            prefix=client_prefix(websocket.scope, attachments.rules, self.base_path) if attachments else None,
             may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )
         # Every hook and callable of the client runs in a task that comes of this one.

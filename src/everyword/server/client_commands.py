@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final, assert_never
 
+import msgspec
+
 from ..core.commands import AnswerToolCall, CancelTurns, ClearConversation, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
@@ -138,12 +140,12 @@ class ClientCommands:
 
     async def _sync(self, frame: SyncMessages) -> None:
         """Store a client's list, or nothing of it; the client is sent the stored one if that is another (R-8)."""
-        actor = self._loaded.actor
+        actor, origin = self._loaded.actor, self._context.serial
         try:
             if not frame.is_whole:
                 raise MessageRefused("unable to take the messages; one of them has no id, no role or no parts")
-            given = PutMessages(frame.messages, False, "synced", origin=self._context.serial, principal=self._principal)
-            await actor.ask(given)
+            async with self._context.storing(frame.messages) as messages:
+                await actor.ask(PutMessages(messages, False, "synced", origin=origin, principal=self._principal))
         except (AgentStopped, MailboxFull):
             raise
         except Rejected as exc:
@@ -178,14 +180,15 @@ class ClientCommands:
         actor = self._loaded.actor
         self._arrival.update()
         known = await self._is_from_long_ago(frame.id)
+        limit = self._context.data_url_limit
         head, stale, new = await actor.inspect(
-            lambda state: (actor.tail.head, is_stale(state, frame), is_new(state, frame))
+            lambda state: (actor.tail.head, is_stale(state, frame, limit), is_new(state, frame))
         )
         self._client_list.asks(frame.id, frame.messages, head=head, is_stale=stale, is_new=new)
         command = Submit(
             frame.id,
             random_message_id(),
-            frame.messages,
+            None,
             trigger=frame.trigger,
             policy=self._loaded.rules.policy,
             body=frame.body,
@@ -196,7 +199,8 @@ class ClientCommands:
             principal=self._principal,
         )
         try:
-            events = await actor.ask(command)
+            async with self._context.storing(frame.messages) as messages:
+                events = await actor.ask(msgspec.structs.replace(command, messages=messages))
         except (AgentStopped, MailboxFull):
             raise
         except Rejected as exc:

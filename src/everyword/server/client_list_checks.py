@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..core.state import State
+from ..messages.attachments import has_large_data_url
 from ..messages.client_copies import is_equal
 from ..wire.parse import ChatRequest, SyncMessages
 
@@ -20,8 +21,15 @@ def is_stored(state: State, frame: SyncMessages) -> bool:
     return all(map(is_equal, frame.messages, stored))
 
 
-def is_stale(state: State, frame: ChatRequest) -> bool:
-    """Tell whether the list of a question lacks stored messages, or contains others."""
+def is_stale(state: State, frame: ChatRequest, data_url_limit: int | None = None) -> bool:
+    """Tell whether the list of a question lacks stored messages, or contains others.
+
+    A stored message with a `data:` URL longer than `data_url_limit` is another: its content is an attachment here.
+    """
+    known_ids = state.tree.known_ids()
+    old = [message for message in frame.messages if message["id"] in known_ids]
+    if data_url_limit is not None and has_large_data_url(old, data_url_limit):
+        return True
     path = state.tree.shown_path()
     if len(frame.messages) < len(path):
         return True

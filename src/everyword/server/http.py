@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
@@ -38,11 +39,14 @@ from ..errors import (
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
 from ..principals import Principal, acting_as
+from ..runtime.attachments import storing
 from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire.sse import PLAIN_STREAM_HEADERS, UI_STREAM_HEADERS
 from .access_policy import NOTHING_TO_WATCH, can_be_watched
 from .asked_approvals import refuse_answer
+from .attachment_options import client_prefix
+from .attachment_resources import ONE, attachment_of, get_attachment, post_attachment
 from .connection_hooks import agent_of
 from .event_streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
 from .list_json import principals_json
@@ -57,6 +61,8 @@ from .streamed_response import StreamedResponse
 __all__ = ["RESOURCES", "SOCKET", "Caller", "answer_http", "entered_as"]
 
 log = logging.getLogger("everyword.server")
+
+JsonObject = dict[str, Any]
 
 AT_ONCE: Final = 256 * 1024
 """A transcript of at most this many bytes is sent whole, a longer one in pieces, as fast as the client reads."""
@@ -80,6 +86,8 @@ class Caller:
     permit: Permit
     entered_as: Action
     """The action for which the request was admitted."""
+    resource: str = ""
+    """What the request is for, below its agent."""
 
     @property
     def principal(self) -> Principal:
@@ -146,6 +154,8 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
 
 def _known_resource(resource: str) -> str:
     """Return the name that a resource has in RESOURCES: `chat/stream` for `chat/{id}/stream`."""
+    if attachment_of(resource) is not None:
+        return ONE
     asked = SDK_PATH.fullmatch(resource)
     return f"chat/{asked[1]}" if asked is not None else resource
 
@@ -311,7 +321,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         command = Submit(
             request,
             random_message_id(),
-            question.messages,
+            None,
             trigger=question.trigger,
             policy=loaded.rules.policy,
             body=question.body,
@@ -322,7 +332,8 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         if (refused := await caller.refuse("ask", {"request": request})) is not None:
             return refusal_response(refused.status, refused.reason)
         cursor = loaded.actor.tail.head
-        events = await loaded.actor.ask(command)
+        async with _storing(service, caller, loaded, question.messages) as messages:
+            events = await loaded.actor.ask(msgspec.structs.replace(command, messages=messages))
         accepted = next((event for event in events if isinstance(event, TurnAccepted)), None)
     if _responds_async(caller.request):
         return _accepted(request)
@@ -330,6 +341,15 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         return await _stream(service, caller, request)
     pieces = follow_turn(directory, agent, accepted.turn, cursor)
     return _ui_stream(service, caller, request, pieces, service.readers.hold(agent, caller.principal.id))
+
+
+def _storing(
+    service: Service, caller: Caller, loaded: LoadedAgent, messages: Sequence[JsonObject]
+) -> AbstractAsyncContextManager[Sequence[JsonObject]]:
+    """Move large `data:` URLs out of posted messages."""
+    attachments = service.directory.attachments
+    prefix = client_prefix(caller.request.scope, attachments.rules, service.base_path) if attachments else None
+    return storing(attachments, loaded.actor.agent, messages, prefix=prefix, sender=caller.principal.identity)
 
 
 async def _standing(
@@ -525,6 +545,8 @@ RESOURCES: Final[Mapping[str, Mapping[str, Answer]]] = {
     "chat/stop": {"POST": post_stop},
     "events": {"GET": get_events},
     "presence": {"GET": get_presence},
+    "attachments": {"POST": post_attachment},
+    ONE: {"GET": get_attachment, "HEAD": get_attachment},
 }
 
 OWN: Final[Action] = "request"
@@ -541,10 +563,12 @@ ACTIONS: Final[Mapping[str, Sequence[Action]]] = {
     "chat/stop": ("stop",),
     "events": ("read",),
     "presence": ("read",),
+    "attachments": ("ask",),
+    ONE: ("read",),
 }
 """The actions of each resource. A request is admitted if the client may do one of them."""
 
-LOADS_NOTHING_NEW: Final = frozenset({"get-messages", "chat/stream"})
+LOADS_NOTHING_NEW: Final = frozenset({"get-messages", "chat/stream", ONE})
 """Resources that respond for an agent that does not exist, and do not create it."""
 
 

@@ -17,6 +17,12 @@ class Limits:
     """Open sockets and event streams of one agent."""
     queued_turns: int = 50
     """Turns of one agent that may be open at the same time."""
+    upload: int = 128 * 1024 * 1024
+    """Bytes of one attachment."""
+    attachments: int = 2 * 1024 * 1024 * 1024
+    """Bytes of all attachments of one conversation."""
+    uploads_per_minute: int = 60
+    """Attachments that one principal may upload in a minute."""
     requests_per_minute: int = 120
     """Turns that one principal may ask for in a minute."""
     calls_per_minute: int = 3000

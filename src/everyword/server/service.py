@@ -38,6 +38,8 @@ class Service:
     """Methods that principals call."""
     traffic: TrafficLimiter
     """Frames and bytes that principals send."""
+    upload_rate: RateLimiter
+    """Attachments that principals upload."""
     readers: ReaderLimit
     """Open sockets and event streams."""
     open_connections: OpenConnections
@@ -46,13 +48,15 @@ class Service:
     """Bytes of request bodies that are not complete."""
     node: NodeLinks | None = None
     """The links to other nodes; None when the store belongs to this process alone."""
+    base_path: str = ""
+    """Where agents are found, below wherever the app is mounted."""
     group: NodeGroup | None = None
     """The nodes that answer health checks together; None when the store belongs to this process alone."""
     clients: ConnectedClients = field(default_factory=ConnectedClients)
     slices: SharedSlices = field(default_factory=SharedSlices)
 
     @classmethod
-    def new(cls, directory: Directory, limits: Limits, node: NodeLinks | None = None) -> Service:
+    def new(cls, directory: Directory, limits: Limits, node: NodeLinks | None = None, base_path: str = "") -> Service:
         """Return the service of an app that has just started."""
         nodes, group = directory.store.nodes, None
         if node is not None and nodes is not None:
@@ -65,10 +69,12 @@ class Service:
             turn_rate=RateLimiter(limits.requests_per_minute),
             call_rate=RateLimiter(limits.calls_per_minute),
             traffic=TrafficLimiter(limits.frames_per_minute, limits.bytes_per_minute),
+            upload_rate=RateLimiter(limits.uploads_per_minute),
             readers=ReaderLimit(limits.sockets_per_agent, limits.sockets_per_principal),
             open_connections=OpenConnections(directory.clock),
             body_budget=MemoryBudget(limits.unfinished),
             node=node,
+            base_path=base_path,
             group=group,
         )
 

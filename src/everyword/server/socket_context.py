@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..ids import AgentId
+from ..runtime.attachments import storing
 from ..runtime.directory import Directory, LoadedAgent
 from .open_connections import OpenConnections
 from .permissions import Permit
@@ -31,6 +34,8 @@ class SocketSettings:
     """Counts a requested turn; returns how many milliseconds too early it is."""
     may_call: Callable[[], int] = lambda: 0
     """Counts a method call; returns how many milliseconds too early it is."""
+    prefix: str | None = None
+    """What stands before an agent's path in the URLs of attachments that this client sends."""
     slices: SharedSlices = field(default_factory=SharedSlices)
     """The slices that sockets share when they are sent the same bytes."""
 
@@ -50,6 +55,17 @@ class SocketContext:
     @property
     def agent(self) -> AgentId:
         return self.loaded.actor.agent
+
+    def storing(self, messages: Sequence[dict[str, Any]]) -> AbstractAsyncContextManager[Sequence[dict[str, Any]]]:
+        """Move large `data:` URLs out of the client's messages; see `Attachments.storing`."""
+        sender = self.settings.permit.principal.identity
+        return storing(self.directory.attachments, self.agent, messages, prefix=self.settings.prefix, sender=sender)
+
+    @property
+    def data_url_limit(self) -> int | None:
+        """How long a stored `data:` URL may be; None for any length."""
+        attachments = self.directory.attachments
+        return attachments.rules.inline_limit if attachments is not None else None
 
     def check_lease(self) -> None:
         """Raise `AgentStopped` if this node may not answer for the agent any more."""

@@ -1,10 +1,13 @@
-"""Stores: make one from `store=`, and remove the SQL database of a destroyed agent."""
+"""Stores: make one from `store=`, and remove what a destroyed agent keeps beside the log."""
 
 from __future__ import annotations
 
 from typing import Literal
 from urllib.parse import unquote
 
+from ..attachments.base import BlobStore
+from ..attachments.folder import FolderBlobStore
+from ..attachments.memory import MemoryBlobStore
 from ..errors import UsageError
 from ..extras import missing
 from ..ids import AgentId
@@ -12,9 +15,11 @@ from ..log.base import LogStore
 from ..log.memory import MemoryLog
 from ..log.postgres.address import DatabaseAddress, is_postgres
 from ..log.sqlite.store import SqliteLog
+from ..runtime.attachments import Attachments
 from .node_settings import NodeSettings
 
-__all__ = ["Durability", "can_be_shared", "drop_database", "open_store", "shown_store"]
+__all__ = ["Durability", "attachments_beside", "can_be_shared", "forget_agent", "open_blob_store", "open_store"]
+__all__ += ["shown_store"]
 
 Durability = Literal["process", "power"]
 
@@ -49,6 +54,28 @@ def _open_postgres(store: str, durability: Durability, node: NodeSettings) -> Lo
     return PostgresLog(store, durability=durability, name=node.name, lease=node.lease)
 
 
+def open_blob_store(given: str | BlobStore | None, store: LogStore) -> BlobStore | None:
+    """Return where the attachments of an app are; None if nothing says so, and several processes may need them."""
+    if given is None:
+        if isinstance(store, SqliteLog):
+            return FolderBlobStore(attachments_beside(store.path))
+        return MemoryBlobStore() if isinstance(store, MemoryLog) else None
+    if not isinstance(given, str):
+        return given
+    if given == "memory:":
+        return MemoryBlobStore()
+    if "://" in given:
+        from ..attachments.objects import ObjectBlobStore
+
+        return ObjectBlobStore.from_url(given)
+    return FolderBlobStore(given)
+
+
+def attachments_beside(path: str) -> str:
+    """Return the folder with the attachments of a database file, unless the app says otherwise."""
+    return f"{path}.attachments"
+
+
 def shown_store(store: str | LogStore) -> str:
     """Return where a store is, for people: without a password."""
     if not isinstance(store, str):
@@ -61,7 +88,9 @@ def can_be_shared(store: str | LogStore) -> bool:
     return is_postgres(store) if isinstance(store, str) else store.nodes is not None
 
 
-async def drop_database(store: LogStore, agent: AgentId) -> None:
-    """Remove the agent's own database, if it has one; statements that are queued run first."""
+async def forget_agent(store: LogStore, attachments: Attachments | None, agent: AgentId) -> None:
+    """Remove what an agent keeps outside of the log: its own database, after its queued statements, and attachments."""
     if store.databases is not None:
         await store.databases.drop(agent)
+    if attachments is not None:
+        await attachments.drop(agent)

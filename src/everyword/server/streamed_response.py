@@ -27,8 +27,10 @@ class StreamedResponse:
         headers: Mapping[str, str],
         held: AbstractContextManager[Any] | None = None,
         admit: Callable[[Callable[[], None]], AbstractContextManager[Any]] | None = None,
+        *,
+        status: int = 200,
     ) -> None:
-        self._pieces = pieces
+        self._pieces, self._status = pieces, status
         self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         self._held = held if held is not None else nullcontext()
         self._admit = admit
@@ -52,7 +54,7 @@ class StreamedResponse:
 
     async def _pump(self, send: Send) -> None:
         async with aclosing(self._pieces) as pieces:  # closing it lets go of the agent
-            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+            await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
             with suppress(AgentStopped):
                 async for piece in pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})

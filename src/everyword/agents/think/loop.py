@@ -204,7 +204,7 @@ class _AnswerLoop:
             messages, instructions = with_speakers(messages), "\n\n".join(filter(None, [instructions, NAMED]))
         question = ModelInput(
             model=resolved_model(context.model),
-            messages=messages,
+            messages=await self._agent.attachments.for_model(messages),
             instructions=instructions,
             tools=offered,
             settings=context.settings,

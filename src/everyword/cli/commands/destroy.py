@@ -13,7 +13,7 @@ from ...ids import AgentId, Seq, agent_id, children_prefix
 from ...log.base import Batch, Entry
 from ...runtime.clock import SystemClock
 from ...runtime.rebuild import AdminStore
-from ...server.stores import drop_database
+from ...server.stores import forget_agent
 from ..arguments import add_store
 from ..output import Output
 from ..store_access import find_agent, leased, writing
@@ -94,5 +94,5 @@ async def _erase(store: AdminStore, agent: AgentId, below: list[AgentId]) -> Non
         batch = Batch(agent, activation.epoch, Seq(activation.head + 1), now, [entry], [DESTROYED], now)
         await store.append([batch])[0]
         for each in (agent, *below):
-            await drop_database(store, each)
+            await forget_agent(store, None, each)
         await store.destroy(agent, activation.epoch)

@@ -72,6 +72,11 @@ class SqliteLog:
         self._source = FileViewSource(self._open_reader, self._heads)
         self.databases = SqliteAgentDatabases(FileBackend(self._path, SYNCHRONOUS[durability]), lambda: self._source)
 
+    @property
+    def path(self) -> str:
+        """The database file, with links resolved."""
+        return self._path
+
     async def open(self) -> None:
         if self._opened is not None:
             raise UsageError("unable to open the store; it was opened before. Call `open` once")

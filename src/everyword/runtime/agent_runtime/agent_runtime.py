@@ -14,10 +14,12 @@ from ...messages.message import UIMessage
 from ...messages.readable_parts import keep_readable_parts
 from ...principals import acting_for
 from ..api.turns import Evaluate, TurnResult
+from ..attachments import storing
 from ..directory import Directory
 from ..method_calls import MethodCalls
 from ..turn_requests import continue_turn, run_turn
 from .agent_tool_runs import AgentToolRunsAccess
+from .attachments import AttachmentsAccess
 from .conversation import ConversationAccess
 from .fibers import FibersAccess
 from .jobs import JobsAccess
@@ -76,6 +78,11 @@ class AgentRuntime:
         return StorageAccess(self._directory, self._agent)
 
     @property
+    def attachments(self) -> AttachmentsAccess:
+        """Files of the conversation."""
+        return AttachmentsAccess(self._directory, self._agent)
+
+    @property
     def runs(self) -> AgentToolRunsAccess:
         """Sub-agents that work as tools of the agent."""
         return AgentToolRunsAccess(self._directory, self._agent)
@@ -131,7 +138,9 @@ class AgentRuntime:
     async def put_messages(self, messages: Sequence[dict[str, Any]]) -> None:
         """Store messages without a turn."""
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(PutMessages(list(messages), principal=acting_for()))
+            sender = acting_for()
+            async with storing(self._directory.attachments, loaded.actor.agent, messages, sender=sender) as moved:
+                await loaded.actor.ask(PutMessages(list(moved), principal=sender))
 
     async def cancel(self, request: RequestId | None = None) -> None:
         """Stop one turn, or all."""

@@ -18,6 +18,7 @@ from ...log.base import SqlResult
 from ...principals import acting_for
 from ...rows import TurnRow
 from ..api.storage import ManagedRecord
+from ..attachments import storing
 from ..directory import Directory
 
 __all__ = ["GENERATE", "ManagedStreamsAccess", "StorageAccess"]
@@ -67,7 +68,8 @@ class ManagedStreamsAccess:
         async with self._directory.attach(self._agent) as loaded:
             who = acting_for()
             filling = AddJob(job, "queue", GENERATE, Millis(0), payload, max_attempts=MOST_RUNS, principal=who)
-            await loaded.actor.insist(OpenStream(stream, answer, question=message, job=filling, principal=who))
+            async with storing(self._directory.attachments, loaded.actor.agent, [message], sender=who) as moved:
+                await loaded.actor.insist(OpenStream(stream, answer, question=moved[0], job=filling, principal=who))
 
     async def begin(self, turn: TurnId) -> Attempt | None:
         """Begin the next attempt at a stream; None when it was tried too often, and has ended in error."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from ...core.commands import Submit
 from ...core.state import State
 from ...core.turn_state import TurnState
@@ -14,6 +16,7 @@ from ...ids import AgentId, RequestId
 from ...principals import acting_for
 from ...rows import TurnRow
 from ..api import TurnRecord
+from ..attachments import storing
 from ..directory import Directory
 from ..random_ids import random_message_id
 
@@ -37,14 +40,16 @@ class SubmissionsAccess:
         command = Submit(
             request,
             random_message_id(),
-            messages,
+            None,
             trigger=_SUBMISSION,
             trusted=True,
             body=to_raw(body),
             principal=acting_for(),
         )
         async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(command)
+            sender = command.principal
+            async with storing(self._directory.attachments, loaded.actor.agent, messages, sender=sender) as moved:
+                await loaded.actor.ask(msgspec.structs.replace(command, messages=moved))
             return await loaded.actor.inspect(lambda state: _record(state, request))
 
     async def find(self, request: RequestId) -> TurnRecord | None:

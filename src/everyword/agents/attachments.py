@@ -1,0 +1,87 @@
+"""`self.attachments`: read files that users have sent, store files that the agent makes, and give both to models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import AttachmentMissing, UsageError
+from ..messages.attachment_contents import MOST_FOR_MODEL, as_data_url, attachments_in, with_contents
+from ..messages.attachments import attachment_hash, decode_data_url
+from ..messages.message import UIMessage
+from ..runtime.agent_runtime.attachments import AttachmentsAccess
+from .durations import Duration, to_seconds
+
+__all__ = ["AgentAttachments"]
+
+MODEL_LINK = 3600.0
+"""Seconds for which a link works that a model is given: a provider may read it again when a request is tried again."""
+
+
+class AgentAttachments:
+    """The files of one conversation."""
+
+    def __init__(self, access: AttachmentsAccess) -> None:
+        self._access = access
+
+    async def put(self, content: bytes, media_type: str, *, filename: str | None = None) -> dict[str, Any]:
+        """Store a file; return the file part for a message, and its fields for a `file` chunk.
+
+        A file that no stored message refers to is deleted after a day (`AttachmentOptions.grace`).
+        """
+        return await self._access.put(content, media_type, filename)
+
+    async def read(self, part: Mapping[str, Any] | str) -> bytes:
+        """Return the content of a file part, or of its URL: of an attachment, or in a `data:` URL.
+
+        Raises:
+            AttachmentMissing: it is not stored any more.
+            UsageError: it is the URL of something else.
+        """
+        url = _url_of(part)
+        sha256 = attachment_hash(url)
+        content = await self._access.read(sha256) if sha256 is not None else decode_data_url(url)
+        if content is None:
+            raise UsageError(f"unable to read {url[:100]!r}; it is neither an attachment nor a data: URL")
+        return content
+
+    async def signed_url(self, part: Mapping[str, Any] | str, *, expires_in: Duration = 300.0) -> str:
+        """Return a URL with which everybody who has it can read the file, until it expires.
+
+        It is absolute if `AttachmentOptions.public_url` is.
+
+        Raises:
+            AttachmentMissing: the file is not stored any more.
+        """
+        sha256 = attachment_hash(_url_of(part))
+        if sha256 is None:
+            raise UsageError(f"unable to sign {_url_of(part)[:100]!r}; it is not the URL of an attachment")
+        return await self._access.link(sha256, to_seconds(expires_in))
+
+    async def for_model(self, messages: Iterable[UIMessage], *, limit: int = MOST_FOR_MODEL) -> list[UIMessage]:
+        """Return the messages with what a model can read in the place of each attachment's URL.
+
+        That is its content as a `data:` URL, or a signed link (`AttachmentOptions.for_models`). Contents of the newest
+        messages come first, up to `limit` bytes; of others, and of those that are not stored any more, a text says so.
+        `Think` calls this itself.
+        """
+        given = list(messages)
+        urls: dict[str, str | None] = {}
+        for sha256 in attachments_in(given):
+            try:
+                if self._access.gives_links:
+                    urls[sha256] = await self._access.link(sha256, MODEL_LINK)
+                    continue
+                content = await self._access.read(sha256, limit)
+            except AttachmentMissing:
+                continue
+            urls[sha256] = as_data_url(content) if content is not None else None
+            limit -= len(content or b"")
+        return [message for message in with_contents(given, urls) if isinstance(message, UIMessage)]
+
+
+def _url_of(part: Mapping[str, Any] | str) -> str:
+    url = part if isinstance(part, str) else part.get("url")
+    if not isinstance(url, str):
+        raise UsageError("unable to read the file; the part has no url")
+    return url

@@ -1,0 +1,83 @@
+"""Media types: which are allowed, what the first bytes of a content say, and which a browser may show in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["OCTETS", "SNIFFED", "is_allowed", "media_type_problem", "served_type", "sniffed_type"]
+
+SNIFFED: Final = 32
+"""How many of the first bytes are looked at."""
+
+OCTETS: Final = "application/octet-stream"
+
+_BEGINNINGS: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"ID3", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+)
+_RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+_BRANDS: Final = {b"avif": "image/avif", b"avis": "image/avif", b"heic": "image/heic", b"heix": "image/heic"}
+
+_CHECKED: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "application/pdf"})
+"""Types whose content must begin as they do."""
+
+_SHOWN: Final = frozenset(
+    {"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"}
+    | {"audio/mpeg", "audio/ogg", "audio/flac", "audio/wav", "video/webm", "video/mp4"}
+)
+"""Types that a browser may show in place: none of them runs a script. SVG does, and is not among them."""
+
+_SAME: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+
+
+def sniffed_type(first: bytes) -> str | None:
+    """Return the type that a content has by its first bytes; None if they do not tell."""
+    for beginning, found in _BEGINNINGS:
+        if first.startswith(beginning):
+            return found
+    if first[:4] == b"RIFF":
+        return _RIFF.get(first[8:12])
+    if first[4:8] == b"ftyp":
+        return _BRANDS.get(first[8:12], "video/mp4")
+    return None
+
+
+def served_type(first: bytes) -> tuple[str, bool]:
+    """Return the type under which a content is served, and True if a browser may show it in place.
+
+    Only the content decides, never what an uploader said of it: a page that is called an image would run as a page.
+    """
+    found = sniffed_type(first)
+    return (found or OCTETS), found in _SHOWN
+
+
+def is_allowed(media_type: str, allowed: Sequence[str]) -> bool:
+    """Return True if a type is one of `allowed`, which may have patterns such as `image/*`."""
+    kind = _plain(media_type)
+    return any(each in ("*/*", kind) or (each.endswith("/*") and kind.startswith(each[:-1])) for each in allowed)
+
+
+def media_type_problem(media_type: str, first: bytes, allowed: Sequence[str]) -> str | None:
+    """Return why a content of this type may not be stored, as the end of a sentence; None if it may."""
+    kind = _plain(media_type)
+    if not kind or "/" not in kind or len(kind) > 127 or not kind.isprintable():
+        return f"{media_type[:100]!r} is no media type"
+    if not is_allowed(kind, allowed):
+        return f"{kind} is not among the allowed types ({', '.join(allowed)})"
+    found = sniffed_type(first)
+    if found != kind and (kind in _CHECKED or (found in _CHECKED and kind.startswith("image/"))):
+        return f"it is called {kind}, and its content is {found or 'something else'}"
+    return None
+
+
+def _plain(media_type: str) -> str:
+    kind = media_type.partition(";")[0].strip().lower()
+    return _SAME.get(kind, kind)

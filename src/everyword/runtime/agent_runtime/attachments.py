@@ -1,0 +1,78 @@
+"""Files of one agent's conversation, for the agent's own code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import AttachmentMissing, AttachmentRefused, UsageError
+from ...ids import AgentId
+from ...principals import acting_for
+from ..attachments import Attachments
+from ..directory import Directory
+
+__all__ = ["AttachmentsAccess"]
+
+
+class AttachmentsAccess:
+    """The attachments of one agent's conversation."""
+
+    def __init__(self, directory: Directory, agent: AgentId) -> None:
+        self._directory, self._agent = directory, agent
+
+    @property
+    def gives_links(self) -> bool:
+        """Whether models are given links, and not bytes."""
+        attachments = self._directory.attachments
+        return attachments is not None and attachments.rules.gives_links
+
+    async def put(self, content: bytes, media_type: str, filename: str | None) -> dict[str, Any]:
+        """Store a content; return its file part.
+
+        Raises:
+            UsageError: the content may not be stored, or there is no place for attachments.
+        """
+        async with self._directory.attach(self._agent) as loaded:
+            try:
+                return await self._place().put(loaded.actor.agent, content, media_type, filename, acting_for())
+            except AttachmentRefused as exc:
+                raise UsageError(str(exc)) from exc
+
+    async def read(self, sha256: str, limit: int | None = None) -> bytes | None:
+        """Return a content; None if it has more than `limit` bytes.
+
+        Raises:
+            AttachmentMissing: it is not stored.
+        """
+        attachments, agent = self._place(), await self._directory.stored_ids.find(self._agent)
+        if limit is not None:
+            blob = await attachments.find(agent, sha256)
+            if blob is not None and blob.size > limit:
+                return None
+        return b"".join([piece async for piece in attachments.read(agent, sha256)])
+
+    def read_now(self, sha256: str) -> bytes:
+        """Return a content without waiting, from a folder or from memory.
+
+        Raises:
+            AttachmentMissing: it is not stored.
+            UsageError: the store cannot be read without waiting.
+        """
+        return self._place().read_now(self._directory.stored_ids.known(self._agent), sha256)
+
+    async def link(self, sha256: str, seconds: float) -> str:
+        """Return a link with which the content can be read for so long, by everybody who has the link."""
+        attachments, agent = self._place(), await self._directory.stored_ids.find(self._agent)
+        if await attachments.find(agent, sha256) is None:
+            raise AttachmentMissing(f"unable to link to attachment {sha256}; it is not stored")
+        expires = round(self._directory.clock.now() / 1000 + seconds)
+        query = await attachments.signer.sign(agent, sha256, expires)
+        return f"{attachments.url(agent, sha256)}?{query}"
+
+    def _place(self) -> Attachments:
+        attachments = self._directory.attachments
+        if attachments is None:
+            raise UsageError(
+                "unable to use attachments; this app has no place for them. Give AttachmentOptions(store=…): a folder "
+                "that all nodes share, or object storage"
+            )
+        return attachments

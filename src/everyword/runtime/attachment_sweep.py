@@ -1,0 +1,169 @@
+"""Delete attachments that no stored message refers to, some time after they were written.
+
+References are not counted: they are read from the rows of the conversation when a blob is old enough to be deleted.
+So they are right after a crash, a rebuild, an import, and beside nodes of an older release that know no attachments. A
+reference is an attachment's URL anywhere in a message, of any branch, or in a kept row: the state, jobs, fibers, runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ..attachments.base import INCOMING, Blob, BlobStore
+from ..attachments.keys import AGENTS, folder_of, hash_in, owner_key
+from ..errors import AgentStopped, AttachmentMissing, AttachmentsUnavailable, LogError
+from ..ids import AgentId, Millis, children_prefix
+from ..messages.attachments import find_references
+
+if TYPE_CHECKING:
+    from .directory import Directory
+
+__all__ = ["AttachmentSweep", "Folder", "StoredRows", "delete_incoming", "folders", "stored_references"]
+
+log = logging.getLogger("everyword.runtime")
+
+
+class Folder(NamedTuple):
+    """The blobs of one conversation."""
+
+    path: str
+    agent: AgentId | None
+    """The root agent; None if the folder does not say which."""
+    blobs: Sequence[Blob]
+
+
+class StoredRows(Protocol):
+    """What references are read from: a store, or a reader of the command line."""
+
+    async def conversation(self, agent: AgentId) -> Any: ...
+
+    async def kept(self, agent: AgentId) -> Any: ...
+
+
+async def folders(store: BlobStore) -> AsyncIterator[Folder]:
+    """Yield the blobs of each conversation."""
+    found: dict[str, list[Blob]] = {}
+    async for blob in store.list(f"{AGENTS}/"):
+        blobs = found.setdefault(blob.key.rpartition("/")[0], [])
+        if hash_in(blob.key) is not None:
+            blobs.append(blob)
+    for path, blobs in found.items():
+        yield Folder(path, await _agent_of(store, path), blobs)
+
+
+async def _agent_of(store: BlobStore, folder: str) -> AgentId | None:
+    try:
+        agent = AgentId(b"".join([piece async for piece in store.read(owner_key(folder))]).decode(errors="replace"))
+    except AttachmentMissing:
+        return None
+    return agent if folder_of(agent) == folder else None
+
+
+async def stored_references(store: StoredRows, agents: Sequence[AgentId]) -> set[str]:
+    """Return the hashes that the stored messages, drafts and kept rows of agents refer to."""
+    found: set[str] = set()
+    for agent in agents:
+        for row in (await store.conversation(agent))[1]:
+            found |= find_references(row.body or b"") | find_references(row.draft or b"")
+        for row in await store.kept(agent):
+            found |= find_references(row.body or b"")
+    return found
+
+
+async def delete_incoming(store: BlobStore, before: Millis) -> int:
+    """Delete what is left of uploads that a crash has cut off; return how many there were."""
+    old = [blob async for blob in store.list(f"{INCOMING}/") if blob.modified <= before]
+    for blob in old:
+        await store.delete(blob.key)
+    return len(old)
+
+
+class AttachmentSweep:
+    """Sweeps the conversations that this process owns, or may own."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    async def keep_sweeping(self) -> None:
+        """Sweep now and then, until the task is cancelled."""
+        attachments, clock = self._directory.attachments, self._directory.clock
+        if attachments is None:
+            return
+        every = max(attachments.rules.grace // 8, 1000)
+        while True:
+            try:
+                deleted = await self.sweep()
+                if deleted:
+                    log.info("deleted %d attachments that no message refers to", deleted)
+            except AttachmentsUnavailable as exc:
+                log.error("unable to look for attachments without a message; trying again later: %s", exc)
+            await clock.sleep_until(Millis(clock.now() + every))
+
+    async def sweep(self) -> int:
+        """Delete every blob without a reference whose grace time is over; return how many there were."""
+        attachments = self._directory.attachments
+        if attachments is None:
+            return 0
+        deleted = await delete_incoming(attachments.store, self._before)
+        async for folder in folders(attachments.store):
+            if folder.agent is None or not await self._unreferenced(folder.blobs, folder.agent):
+                continue
+            try:
+                deleted += await self._sweep_conversation(folder.agent)
+            except (AgentStopped, LogError) as exc:
+                if isinstance(exc, AttachmentsUnavailable):
+                    raise
+                log.debug("%r is not swept now: %s", folder.agent, exc)  # its owner is another node
+        return deleted
+
+    @property
+    def _before(self) -> Millis:
+        attachments = self._directory.attachments
+        assert attachments is not None
+        return Millis(self._directory.clock.now() - attachments.rules.grace)
+
+    async def _unreferenced(self, blobs: Sequence[Blob], agent: AgentId) -> list[Blob]:
+        old = [blob for blob in blobs if blob.modified <= self._before]
+        if not old:
+            return []
+        referenced = await stored_references(self._directory.store, await self._family(agent))
+        return [blob for blob in old if hash_in(blob.key) not in referenced]
+
+    async def _sweep_conversation(self, agent: AgentId) -> int:
+        """Look again as the owner of the conversation, and delete.
+
+        What was held since the look began is left, and so is everything while a turn is open: its chunks are not in
+        the rows yet.
+        """
+        attachments, directory, deleted = self._directory.attachments, self._directory, 0
+        assert attachments is not None
+        async with AsyncExitStack() as stack:
+            touched = stack.enter_context(attachments.holds.watch())
+            for member in await self._family(agent):
+                if await self._is_busy(member, stack):
+                    return 0
+            folder = folder_of(agent)
+            blobs = [each async for each in attachments.store.list(f"{folder}/") if hash_in(each.key) is not None]
+            for blob in await self._unreferenced(blobs, agent):
+                directory.check_lease(agent)
+                deleted += await attachments.holds.delete(attachments.store, blob.key, touched)
+        if deleted:
+            attachments.forget(folder_of(agent))
+        return deleted
+
+    async def _is_busy(self, agent: AgentId, stack: AsyncExitStack) -> bool:
+        """Keep an agent loaded, so that no other process owns it; return whether a turn of it is open.
+
+        An agent without a log is not loaded in a store of one process: that could create it.
+        """
+        directory = self._directory
+        if directory.ownership is None and directory.peek(agent) is None and not await directory.store.has(agent):
+            return False
+        loaded = await stack.enter_async_context(directory.attach(agent))
+        return await loaded.actor.inspect(lambda state: bool(state.open))
+
+    async def _family(self, agent: AgentId) -> list[AgentId]:
+        return [agent, *await self._directory.store.agents(children_prefix(agent))]

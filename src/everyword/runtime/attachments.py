@@ -1,0 +1,411 @@
+"""Attachments of the agents of one app: uploads, contents of messages, reading, and what protects a blob from deletion.
+
+The order that makes a crash harmless: a content is written and on the disk, then the message that refers to it is
+committed. A blob without a message is deleted some time later (`attachment_sweep`). Whoever is about to commit a
+reference holds the blob meanwhile, so the sweep does not delete it between its look at the messages and the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import logging
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..attachments.base import INCOMING, Blob, BlobStore, pieces_of
+from ..attachments.keys import blob_key, folder_of, owner_key
+from ..attachments.media_types import SNIFFED, media_type_problem
+from ..attachments.signatures import LinkSigner
+from ..errors import AttachmentRefused, UsageError
+from ..events import Identity
+from ..ids import AgentId, root_id
+from ..messages.attachments import MovedFile, attachment_url, has_large_data_url, move_data_urls, referenced_by
+
+__all__ = ["AttachmentRules", "Attachments", "Scan", "Upload", "storing"]
+
+log = logging.getLogger("everyword.runtime")
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A content that is about to be stored, for the app's own check."""
+
+    kind: str
+    """The kind of the root agent."""
+    name: str
+    """Its name."""
+    media_type: str
+    filename: str | None
+    size: int
+    sha256: str
+    principal: Identity | None
+    """Who sent it; None for the agent's own code."""
+    read: Callable[[], AsyncIterator[bytes]]
+    """Reads it in pieces, from the beginning each time."""
+
+
+Scan = Callable[[Upload], Awaitable[str | bool | None] | str | bool | None]
+"""The app's own check: True or None to store it; False, or a text for the sender, to refuse it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentRules:
+    """What may be stored, and where clients find it."""
+
+    prefix: str = "/agents"
+    """What stands before the agent's path in a URL."""
+    inline_limit: int = 16 * 1024
+    """A `data:` URL of more characters is moved out of its message."""
+    media_types: Sequence[str] = ("*/*",)
+    upload: int = 128 * 1024 * 1024
+    """Most bytes of one content."""
+    conversation: int = 2 * 1024 * 1024 * 1024
+    """Most bytes of all contents of one conversation."""
+    grace: int = 24 * 60 * 60 * 1000
+    """For how many milliseconds a blob without a reference is kept."""
+    scan: Scan | None = None
+    gives_links: bool = False
+    """Whether models are given signed links, and not bytes."""
+
+
+class Attachments:
+    """The attachments of an app. All of an agent's are used by the process that owns the agent, except for reading."""
+
+    def __init__(self, store: BlobStore, rules: AttachmentRules | None = None, key: bytes | None = None) -> None:
+        self.store, self.rules = store, rules if rules is not None else AttachmentRules()
+        self.signer = LinkSigner(store, key)
+        self._holds = BlobHolds()
+        self._used: dict[str, int] = {}
+        """Folder → bytes in it; counted when it is first written to."""
+        self._named: set[str] = set()
+        """Folders that are known to have the id of their agent."""
+
+    @property
+    def holds(self) -> BlobHolds:
+        """What is about to be referred to, and what is being deleted."""
+        return self._holds
+
+    def url(self, agent: AgentId, sha256: str, prefix: str | None = None) -> str:
+        """Return the URL of a content, as it stands in a message; `prefix` is where this client finds the agents."""
+        return attachment_url(prefix if prefix is not None else self.rules.prefix, agent, sha256)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def storing(
+        self,
+        agent: AgentId,
+        messages: Sequence[JsonObject],
+        *,
+        prefix: str | None = None,
+        sender: Identity | None = None,
+    ) -> AsyncIterator[Sequence[JsonObject]]:
+        """Move large `data:` URLs out of messages; yield the messages to commit inside the block.
+
+        Their contents are stored when the block begins, and held until it ends.
+
+        Raises:
+            AttachmentRefused: one of them may not be stored.
+            AttachmentsUnavailable: the store cannot be used.
+        """
+        contents: list[MovedFile] = []
+        if has_large_data_url(messages, self.rules.inline_limit):
+            messages, contents = await asyncio.to_thread(
+                move_data_urls, messages, self.rules.inline_limit, lambda sha256: self.url(agent, sha256, prefix)
+            )
+        async with self._holds.hold(blob_key(agent, each) for each in referenced_by(messages)):
+            for each in contents:
+                if await self.store.find(blob_key(agent, each.sha256)) is not None:
+                    continue  # the client sends its history again, and has not heard where the content is
+                try:
+                    await self._keep(agent, each.content, each.sha256, each.media_type, each.filename, sender)
+                except AttachmentRefused as exc:
+                    raise AttachmentRefused(
+                        f"unable to take message {each.message[:100]!r}; {str(exc).partition('; ')[2]}",
+                        status=exc.status,
+                    ) from exc
+            yield messages
+
+    async def put(
+        self, agent: AgentId, content: bytes, media_type: str, filename: str | None, sender: Identity | None = None
+    ) -> JsonObject:
+        """Store a content that is in memory; return the file part for a message."""
+        sha256 = await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
+        async with self._holds.hold([blob_key(agent, sha256)]):
+            await self._keep(agent, content, sha256, media_type, filename, sender)
+        return self._part(agent, sha256, media_type, filename, None)
+
+    async def upload(
+        self,
+        agent: AgentId,
+        pieces: AsyncIterable[bytes],
+        media_type: str,
+        filename: str | None,
+        *,
+        prefix: str | None = None,
+        sender: Identity | None = None,
+    ) -> JsonObject:
+        """Store a content that arrives in pieces, never more than a few of them in memory; return its file part.
+
+        Raises:
+            AttachmentRefused: it is too large, or may not be stored.
+        """
+        incoming = f"{INCOMING}/{secrets.token_hex(16)}"
+        measured = _Measured(pieces, self.rules, await self._room(agent))
+        try:
+            await self.store.put(incoming, measured.pieces())
+            sha256 = measured.digest.hexdigest()
+            await self._check(agent, incoming, sha256, media_type, filename, measured.size, measured.first, sender)
+            key = blob_key(agent, sha256)
+            async with self._holds.hold([key]):
+                await self._name_folder(agent)
+                known = await self.store.find(key)
+                await self.store.move(incoming, key)  # also a known one: its grace time begins anew
+        except BaseException:
+            await asyncio.shield(self.store.delete(incoming))
+            raise
+        self._count(agent, measured.size if known is None else 0)
+        return self._part(agent, sha256, media_type, filename, prefix)
+
+    async def _keep(
+        self,
+        agent: AgentId,
+        content: bytes,
+        sha256: str,
+        media_type: str,
+        filename: str | None,
+        sender: Identity | None,
+    ) -> None:
+        if len(content) > self.rules.upload:
+            raise _too_large(self.rules.upload)
+        key, incoming = blob_key(agent, sha256), f"{INCOMING}/{secrets.token_hex(16)}"
+        known = await self.store.find(key)
+        if known is None and len(content) > await self._room(agent):
+            raise _no_room(self.rules.conversation)
+        await self._name_folder(agent)
+        first = content[:SNIFFED]
+        if self.rules.scan is None:
+            await self._check(agent, key, sha256, media_type, filename, len(content), first, sender)
+            await self.store.put(key, pieces_of(content))
+        else:
+            try:
+                await self.store.put(incoming, pieces_of(content))
+                await self._check(agent, incoming, sha256, media_type, filename, len(content), first, sender)
+                await self.store.move(incoming, key)
+            except BaseException:
+                await asyncio.shield(self.store.delete(incoming))
+                raise
+        self._count(agent, len(content) if known is None else 0)
+
+    async def _check(
+        self,
+        agent: AgentId,
+        key: str,
+        sha256: str,
+        media_type: str,
+        filename: str | None,
+        size: int,
+        first: bytes,
+        sender: Identity | None,
+    ) -> None:
+        """Refuse an empty content, a type that is not allowed, and what the app's own check refuses."""
+        if not size:
+            raise AttachmentRefused("unable to store the file; it is empty")
+        problem = media_type_problem(media_type, first, self.rules.media_types)
+        if problem is not None:
+            raise AttachmentRefused(f"unable to store the file; {problem}", status=415)
+        if self.rules.scan is None:
+            return
+        kind, _, name = root_id(agent).partition("/")
+        given = Upload(kind, name, media_type, filename, size, sha256, sender, lambda: self.store.read(key))
+        try:
+            verdict = self.rules.scan(given)
+            verdict = await verdict if inspect.isawaitable(verdict) else verdict
+        except Exception:
+            log.exception("the check of an upload to %r raised; the upload is refused", agent)
+            raise AttachmentRefused(
+                "unable to store the file; it could not be checked. Try again later.", status=503
+            ) from None
+        if verdict is not None and verdict is not True:
+            why = verdict if isinstance(verdict, str) else "it was refused"
+            raise AttachmentRefused(f"unable to store the file; {why}")
+
+    async def _name_folder(self, agent: AgentId) -> None:
+        """Write the agent's id into its folder, before the first content."""
+        folder = folder_of(agent)
+        if folder not in self._named:
+            if await self.store.find(owner_key(folder)) is None:
+                await self.store.put(owner_key(folder), pieces_of(root_id(agent).encode()))
+            self._named.add(folder)
+
+    async def _room(self, agent: AgentId) -> int:
+        """Return how many more bytes the conversation may have."""
+        folder = folder_of(agent)
+        if folder not in self._used:
+            sizes = [blob.size async for blob in self.store.list(f"{folder}/")]
+            self._used.setdefault(folder, sum(sizes))
+        return self.rules.conversation - self._used[folder]
+
+    def _count(self, agent: AgentId, size: int) -> None:
+        folder = folder_of(agent)
+        if folder in self._used:
+            self._used[folder] += size
+
+    def _part(
+        self, agent: AgentId, sha256: str, media_type: str, filename: str | None, prefix: str | None
+    ) -> JsonObject:
+        named = {"filename": filename} if filename else {}
+        return {"type": "file", "mediaType": media_type, **named, "url": self.url(agent, sha256, prefix)}
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def find(self, agent: AgentId, sha256: str) -> Blob | None:
+        """Return size and time of a content; None if it is not stored."""
+        return await self.store.find(blob_key(agent, sha256))
+
+    def read(self, agent: AgentId, sha256: str, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """Yield a content in pieces, or a part of it.
+
+        Raises:
+            AttachmentMissing: it is not stored.
+        """
+        return self.store.read(blob_key(agent, sha256), start, length)
+
+    def read_now(self, agent: AgentId, sha256: str) -> bytes:
+        """Return a content at once.
+
+        Raises:
+            AttachmentMissing: it is not stored.
+            UsageError: the store cannot be read without waiting.
+        """
+        read = getattr(self.store, "read_now", None)
+        if read is None:
+            raise UsageError(
+                "unable to give attachments to a model; object storage cannot be read without waiting. Convert "
+                "`await self.attachments.for_model(self.messages)` instead of `self.messages`"
+            )
+        content: bytes = read(blob_key(agent, sha256))
+        return content
+
+    # -- deleting --------------------------------------------------------------------------------------------------
+
+    async def drop(self, agent: AgentId) -> None:
+        """Delete everything of a conversation, if this is its root agent; called when the agent is destroyed."""
+        if agent != root_id(agent):
+            return
+        folder = folder_of(agent)
+        self.forget(folder)
+        for blob in [each async for each in self.store.list(f"{folder}/")]:
+            await self.store.delete(blob.key)
+
+    def forget(self, folder: str) -> None:
+        """Count the bytes in a folder anew before the next content is stored."""
+        self._used.pop(folder, None)
+        self._named.discard(folder)
+
+
+@asynccontextmanager
+async def storing(
+    attachments: Attachments | None,
+    agent: AgentId,
+    messages: Sequence[JsonObject],
+    *,
+    prefix: str | None = None,
+    sender: Identity | None = None,
+) -> AsyncIterator[Sequence[JsonObject]]:
+    """`Attachments.storing`, which leaves the messages as they are if there is no place for attachments."""
+    if attachments is None:
+        yield messages
+        return
+    async with attachments.storing(agent, messages, prefix=prefix, sender=sender) as moved:
+        yield moved
+
+
+class BlobHolds:
+    """Which blobs are about to be referred to, and which are being deleted: never the same one at the same time."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+        self._deleting: dict[str, asyncio.Future[None]] = {}
+        self._touched: dict[object, set[str]] = {}
+
+    @asynccontextmanager
+    async def hold(self, keys: Iterable[str]) -> AsyncIterator[None]:
+        """Keep blobs from being deleted inside the block; waits for deletions that have begun."""
+        taken = list(keys)
+        self._held.update(taken)
+        for touched in self._touched.values():
+            touched.update(taken)
+        try:
+            while deleting := [self._deleting[key] for key in taken if key in self._deleting]:
+                await asyncio.wait(deleting)
+            yield
+        finally:
+            self._held.subtract(taken)
+            for key in taken:
+                if self._held[key] <= 0:
+                    del self._held[key]
+
+    @contextmanager
+    def watch(self) -> Iterator[set[str]]:
+        """Yield the set of blobs that were held at any time since the block began."""
+        watch, touched = object(), set(self._held)
+        self._touched[watch] = touched
+        try:
+            yield touched
+        finally:
+            del self._touched[watch]
+
+    async def delete(self, store: BlobStore, key: str, touched: set[str]) -> bool:
+        """Delete a blob unless it was held since the watch began; return whether it was deleted."""
+        if key in touched:
+            return False
+        done = self._deleting[key] = asyncio.get_running_loop().create_future()
+        try:
+            await store.delete(key)
+        finally:
+            del self._deleting[key]
+            done.set_result(None)
+        return True
+
+
+class _Measured:
+    """The pieces of an upload while they pass: their size, their hash and their first bytes."""
+
+    def __init__(self, pieces: AsyncIterable[bytes], rules: AttachmentRules, room: int) -> None:
+        self._pieces, self._rules, self._room = pieces, rules, room
+        self.size, self.first, self.digest = 0, b"", hashlib.sha256()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        async for piece in self._pieces:
+            self.size += len(piece)
+            if self.size > self._rules.upload:
+                raise _too_large(self._rules.upload)
+            if self.size > self._room:
+                raise _no_room(self._rules.conversation)
+            if len(self.first) < SNIFFED:
+                self.first = (self.first + piece)[:SNIFFED]
+            self.digest.update(piece)
+            yield piece
+
+
+def _too_large(most: int) -> AttachmentRefused:
+    return AttachmentRefused(
+        f"unable to store the file; it is larger than {most / 1024 / 1024:g} MiB, the limit of this server", status=413
+    )
+
+
+def _no_room(most: int) -> AttachmentRefused:
+    return AttachmentRefused(
+        f"unable to store the file; the conversation would have more than {most / 1024 / 1024:g} MiB of files, the "
+        "limit of this server",
+        status=413,
+    )

@@ -1,0 +1,205 @@
+"""The HTTP resources of attachments: uploads, and reading with the client's own rights or with a signed link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
+
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from ..attachments.media_types import OCTETS, SNIFFED, served_type
+from ..errors import AttachmentRefused, BadInput, EverywordError, public_text
+from ..ids import AgentId, id_problem
+from ..runtime.attachments import Attachments
+from .agent_urls import find_address
+from .attachment_options import client_prefix
+from .refusals import BUSY, refusal_response
+from .request_bodies import read_number
+from .streamed_response import StreamedResponse
+
+if TYPE_CHECKING:
+    from .http import Caller
+    from .service import Service
+
+__all__ = ["ONE", "answer_signed", "attachment_of", "get_attachment", "post_attachment"]
+
+ONE: Final = "attachments/{sha256}"
+"""The name of the resource of one attachment."""
+
+_PATH: Final = re.compile(r"attachments/([0-9a-f]{64})")
+
+NOT_CONFIGURED: Final = (
+    "unable to store attachments; this server has no place for them. Set `store` of Everyword(attachments=…)"
+)
+
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+
+SAFE: Final = {
+    # The content is another person's: nothing of it may run as a page of this site.
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; media-src 'self'",
+    "cross-origin-resource-policy": "cross-origin",
+    "accept-ranges": "bytes",
+}
+
+
+def attachment_of(resource: str) -> str | None:
+    """Return the hash in the name of a resource; None for any other resource."""
+    found = _PATH.fullmatch(resource)
+    return found[1] if found is not None else None
+
+
+async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
+    """Store the body as an attachment; return the file part to put into a message.
+
+    The body is written while it arrives. Its type is checked against its first bytes. The same content has the same URL
+    in one conversation. An attachment that no message refers to is deleted after a day (`AttachmentOptions.grace`).
+
+    Query:
+        filename: The name that the file part has.
+    Headers:
+        Content-Type: The media type of the file part.
+    Answers:
+        201: `{"type": "file", "mediaType": text, "filename": text, "url": text}`; without `filename` if none was given.
+        413: The body is larger than `Limits.upload`, or the conversation's attachments than `Limits.attachments`.
+        415: The type is not allowed, or the content is not of this type.
+        422: The body is empty, or the app's own check refuses it.
+        429: Too many uploads in a minute (`Limits.uploads_per_minute`).
+        501: The server has no place for attachments: with PostgreSQL, `AttachmentOptions.store` must be set.
+    """
+    attachments, request, limits = service.directory.attachments, caller.request, service.limits
+    if attachments is None:
+        return refusal_response(501, NOT_CONFIGURED)
+    said = read_number(request.headers.get("content-length", ""))
+    if said is not None and said > limits.upload:
+        text = (
+            f"unable to store the file; it is larger than {limits.upload / 1024 / 1024:g} MiB, the limit of this server"
+        )
+        return refusal_response(413, text)
+    wait = service.upload_rate.wait_needed(caller.principal.id, service.directory.clock.now())
+    if wait:
+        text = "unable to store the file; too many came in a minute"
+        return refusal_response(429, text, retry_after=f"{wait // 1000 + 1}")
+    filename = request.query_params.get("filename")
+    if filename is not None and (problem := id_problem(filename, "the filename")) is not None:
+        raise BadInput(f"unable to store the file; {problem}")
+    try:
+        part = await attachments.upload(
+            caller.agent,
+            _body(request),
+            request.headers.get("content-type", OCTETS).partition(";")[0].strip().lower(),
+            filename or None,
+            prefix=client_prefix(request.scope, attachments.rules, service.base_path),
+            sender=caller.principal.identity,
+        )
+    except AttachmentRefused as exc:
+        return refusal_response(exc.status, public_text(exc, BUSY))
+    return JSONResponse(part, 201, {"location": part["url"]})
+
+
+async def _body(request: Request) -> AsyncIterator[bytes]:
+    try:
+        async for piece in request.stream():
+            yield piece
+    except ClientDisconnect:
+        raise BadInput("unable to read the body; the client is gone") from None
+
+
+async def get_attachment(service: Service, caller: Caller) -> ASGIApp:
+    """Return the content of an attachment.
+
+    Images, audio and video are shown in place; any other content is a download. What the content is decides, and not
+    what its uploader has called it.
+
+    Headers:
+        Range: One range of bytes.
+        If-None-Match: The `etag` of the copy that the client has.
+    Answers:
+        200: The content.
+        206: The range.
+        304: The client has it.
+        404: It is not stored: it was never uploaded, or it was deleted.
+        416: The range begins behind the end.
+    """
+    sha256 = attachment_of(caller.resource)
+    assert sha256 is not None
+    return await _content(service.directory.attachments, caller.request, caller.agent, sha256)
+
+
+async def answer_signed(service: Service, connection: HTTPConnection) -> ASGIApp | None:
+    """Return the response to a request with a signed link; None for any other request.
+
+    Whoever has the link may read this one content: the client is not asked who it is.
+    """
+    if connection.scope["method"] not in ("GET", "HEAD"):
+        return None
+    try:
+        address = find_address(connection.scope, service.base_path)
+    except BadInput:
+        return None
+    sha256 = attachment_of(address.resource) if address is not None else None
+    attachments = service.directory.attachments
+    if address is None or sha256 is None or attachments is None:
+        return None
+    given = parse_qs(connection.scope.get("query_string", b"").decode("latin-1"))
+    expires, signature = given.get("expires", [""])[-1], given["signature"][-1]
+    try:
+        now = service.directory.clock.now()
+        if not await attachments.signer.is_valid(address.agent, sha256, expires, signature, now):
+            return refusal_response(403, "unable to read the attachment; the link has expired or was changed")
+        return await _content(attachments, connection, await service.directory.stored_ids.find(address.agent), sha256)
+    except EverywordError as exc:
+        return refusal_response(503, public_text(exc, BUSY), retry_after="1")
+
+
+async def _content(attachments: Attachments | None, connection: HTTPConnection, agent: AgentId, sha256: str) -> ASGIApp:
+    blob = await attachments.find(agent, sha256) if attachments is not None else None
+    if attachments is None or blob is None:
+        return refusal_response(404, f"unable to read attachment {sha256}; it is not stored")
+    headers = {**SAFE, "etag": f'"{sha256}"', "cache-control": "private, max-age=31536000, immutable"}
+    asked = connection.headers
+    if f'"{sha256}"' in asked.get("if-none-match", "") or asked.get("if-none-match") == "*":
+        return Response(status_code=304, headers=headers)
+    first = b"".join([piece async for piece in attachments.read(agent, sha256, 0, SNIFFED)])
+    media_type, is_shown = served_type(first)
+    headers["content-type"] = media_type
+    headers["content-disposition"] = f'{"inline" if is_shown else "attachment"}; filename="{sha256[:16]}"'
+    start, end = 0, blob.size
+    status = 200
+    if (part := _range(asked.get("range"), asked.get("if-range"), blob.size, sha256)) is not None:
+        start, end = part
+        if start >= end:
+            text = "unable to read that range; it begins behind the end"
+            return refusal_response(416, text, content_range=f"bytes */{blob.size}")
+        headers["content-range"], status = f"bytes {start}-{end - 1}/{blob.size}", 206
+    headers["content-length"] = f"{end - start}"
+    if connection.scope["method"] == "HEAD":
+        return Response(status_code=status, headers=headers)
+    return StreamedResponse(_pieces(attachments, agent, sha256, start, end), headers, status=status)
+
+
+async def _pieces(
+    attachments: Attachments, agent: AgentId, sha256: str, start: int, end: int
+) -> AsyncGenerator[bytes, None]:
+    async for piece in attachments.read(agent, sha256, start, end - start):
+        yield piece
+
+
+def _range(given: str | None, unless: str | None, size: int, sha256: str) -> tuple[int, int] | None:
+    """Return the first byte and the byte behind the last of a range; None for the whole content.
+
+    A header that is not one range is ignored, as HTTP allows.
+    """
+    found = _RANGE.fullmatch(given or "")
+    if found is None or found[0] == "bytes=-" or (unless is not None and unless != f'"{sha256}"'):
+        return None
+    first, last = found[1], found[2]
+    if not first:
+        return (max(size - int(last), 0), size) if int(last) else (size, size)
+    if last and int(last) < int(first):
+        return None
+    return int(first), min(int(last) + 1, size) if last else size

@@ -1,0 +1,140 @@
+"""Photos in a conversation of the stock hooks: frames stay small, every tab shows them, and a crash loses none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conversation import Conversation
+from tests.browser.kit import assert_in_step
+from tests.browser.server_control import KillableServer
+from tests.browser.stock_page import NETWORK, Tab
+from tests.browser.use_chat_page import plain_tab
+
+pytestmark = pytest.mark.browser
+
+SIZE = 3_000_000
+"""Bytes of a photo: in base64, nine of them are more than `Limits.frame`."""
+
+MAKE = """
+() => {
+window.photo = (number, size) => {
+  const bytes = new Uint8Array(size).fill(number);
+  bytes.set([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
+  return new Blob([bytes], { type: "image/png" });
+};
+window.asDataUrl = (blob) => new Promise((resolve) => {
+  const reader = new FileReader();
+  reader.onload = () => resolve(reader.result);
+  reader.readAsDataURL(blob);
+});
+}
+"""
+
+ASK = """
+async ([number, size]) => {
+  const url = await asDataUrl(photo(number, size));
+  window.chat.sendMessage({ text: `photo ${number}`, files: [{ type: "file", mediaType: "image/png", url }] });
+}
+"""
+
+UPLOAD = """
+async ([where, number, size]) => {
+  const body = photo(number, size);
+  const response = await fetch(`${where}/attachments?filename=photo.png`, { method: "POST", body });
+  return { status: response.status, part: await response.json() };
+}
+"""
+
+READ = """
+async (url) => {
+  const response = await fetch(url);
+  return [response.status, response.headers.get("content-type"), (await response.arrayBuffer()).byteLength];
+}
+"""
+
+
+def files(messages: list[dict[str, Any]]) -> list[str]:
+    """Return the URLs of all file parts."""
+    return [part["url"] for message in messages for part in message["parts"] if part["type"] == "file"]
+
+
+def opened(chat: Conversation, *, is_plain: bool = False) -> Tab:
+    tab = plain_tab(chat) if is_plain else chat.tab()
+    tab.run(MAKE)
+    return tab
+
+
+def uploaded(chat: Conversation, tab: Tab, number: int) -> dict[str, Any]:
+    answer = tab.run(UPLOAD, [f"/agents/{chat.kind}/{chat.name}", number, SIZE])
+    assert answer["status"] == 201
+    part: dict[str, Any] = answer["part"]
+    return part
+
+
+def test_after_ten_photos_the_eleventh_question_is_a_small_frame(chat: Conversation) -> None:
+    tab, other = opened(chat), opened(chat)
+    for number in range(10):
+        tab.run(ASK, [number, SIZE])
+        tab.until_answer(f"You said: photo {number}", status="ready")
+    assert all(len(url) < 200 for url in files(tab.messages))
+    tab.ask("which is the best?")
+    tab.until_answer("You said: which is the best?", status="ready")
+    last = tab.sent("cf_agent_use_chat_request")[-1]
+    assert len(last["init"]["body"]) < 20_000
+    assert len(files(chat.stored)) == len(set(files(chat.stored))) == 10
+    assert_in_step(chat, tab, other)
+    assert other.run(READ, files(other.messages)[7]) == [200, "image/png", SIZE]
+    other.ask("and yours?")
+    other.until_answer("You said: and yours?", status="ready")
+    assert_in_step(chat, tab, other)
+    assert len(chat.stored) == 24, "no photo that was sent again counts as an edit"
+
+
+def test_a_photo_that_is_sent_again_before_the_client_has_heard_is_the_same_photo(chat: Conversation) -> None:
+    tab = opened(chat)
+    tab.run(ASK, [1, SIZE])
+    tab.until_answer("You said: photo 1", status="ready")
+    stored = chat.stored
+    data_url = tab.run("() => asDataUrl(photo(1, 3000000))")
+    old = [
+        {**stored[0], "parts": [{**part, "url": data_url} if "url" in part else part for part in stored[0]["parts"]]}
+    ]
+    tab.call("setMessages", [*old, stored[1]])
+    tab.until("c.messages[0]?.parts.every(part => !part.url?.startsWith('data:'))")
+    assert chat.stored == stored
+    assert_in_step(chat, tab)
+    tab.ask("next")
+    tab.until_answer("You said: next", status="ready")
+    assert chat.stored[:2] == stored
+    assert_in_step(chat, tab)
+
+
+def test_a_plain_page_uploads_its_photos_first(chat: Conversation) -> None:
+    tab, other = opened(chat, is_plain=True), opened(chat)
+    for number in range(10):
+        part = uploaded(chat, tab, number)
+        tab.call("sendMessage", {"text": f"photo {number}", "files": [part]})
+        tab.until_answer(f"You said: photo {number}", status="ready")
+    tab.ask("which is the best?")
+    tab.until_answer("You said: which is the best?", status="ready")
+    assert len(files(chat.stored)) == 10
+    assert_in_step(chat, tab, other)
+    assert tab.run(READ, files(tab.messages)[9]) == [200, "image/png", SIZE]
+
+
+@pytest.mark.crash
+def test_a_kill_between_the_upload_and_the_question_loses_nothing(
+    mortal: Conversation, killable_server: KillableServer
+) -> None:
+    tab = opened(mortal)
+    tab.expect_complaints(NETWORK)
+    part = uploaded(mortal, tab, 5)
+    killable_server.restart()
+    tab.until_connected()
+    tab.call("sendMessage", {"text": "and this?", "files": [part]})
+    tab.until_answer("You said: and this?", status="ready")
+    assert_in_step(mortal, tab)
+    assert files(tab.messages) == [part["url"]]
+    assert tab.run(READ, part["url"]) == [200, "image/png", SIZE]
