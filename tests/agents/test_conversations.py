@@ -12,7 +12,7 @@ import pytest
 
 from everyword import AIChatAgent, ConversationOptions, Everyword, Principal, tool
 from everyword.errors import AlreadyAnswered, BadInput, ConversationNotFound
-from everyword.testing import ManualClock
+from everyword.testing import Call, ManualClock, ScriptedModel, assert_parity
 from tests.log.stores import STORES, Stores, stores_of
 
 PATIENCE = 20.0
@@ -267,6 +267,26 @@ async def test_a_conversation_waits_while_its_sub_agent_asks(stores: Stores) -> 
         assert await titles(app, status="waiting") == []
 
 
+class Manager(AIChatAgent):
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
+        result = await self.run_agent_tool(Cashier, "pay please", run_id="r")
+        yield f"{result.status}: {result.error}"
+
+
+async def test_a_call_of_an_agent_that_works_as_a_tool_leaves_the_inbox_with_its_run(stores: Stores) -> None:
+    Cashier.paid = []
+    async with asyncio.timeout(PATIENCE), Everyword([Manager, Cashier], store=stores.make()) as app:
+        result = await ask(app, "boss", "pay", cls=Manager)
+        assert result.message.text.startswith("error: The sub-agent asks for an answer (pay)")
+        assert (await app.approvals.list()).approvals == []
+        (record,) = (await app.approvals.list(settled=True)).approvals
+        assert (record.name, record.status, record.settled_by) == ("boss", "denied", None)
+        assert record.reason == "The agent that asked works as a tool, and cannot wait for an approval."
+        with pytest.raises(AlreadyAnswered, match="the app denied this call before"):
+            await app.approvals.answer(record.id, True, by=BOB)
+        assert Cashier.paid == []
+
+
 @pytest.mark.parametrize("stores", ["memory", "sqlite"], indirect=True)  # the clock of PostgreSQL is its own
 async def test_an_approval_expires_though_no_process_was_running(stores: Stores) -> None:
     Cashier.paid = []
@@ -343,3 +363,25 @@ async def test_a_model_gives_a_title_once_and_a_persons_title_wins(stores: Store
         await app.conversations.rename(Chat, "one", "Mine")
         await app.get(Chat, "one")._do("change_conversation", None, {"changes": {"title": "X", "titled_by": "model"}})
         assert await titles(app) == ["Mine"]
+
+
+class Clerk(Cashier):
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[Any]:
+        model = ScriptedModel(["One moment. ", Call("pay", {"amount": 5}), "done"])
+        async for step in turn.steps():
+            async for chunk in step.run(model.stream(step.messages)):
+                yield chunk
+
+
+class Supervisor(AIChatAgent):
+    sub_agent_classes = (Clerk,)
+
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
+        result = await self.run_agent_tool(Clerk, "pay please", run_id="r")
+        said = self.messages[-1].text if turn.continuation else ""
+        yield f"{result.status}: {result.error}".removeprefix(said)
+
+
+async def test_a_crash_while_a_call_is_withdrawn_does_not_complete_the_run() -> None:
+    found = await assert_parity(Supervisor, ["pay"])
+    assert found.kills > 10

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from ...errors import ChatError, UsageError
+from ...ids import CallId
 from ...messages.json_values import plain_json
 from ...messages.message import UIMessage
 from ...messages.tool_calls import is_open, tool_name, tool_parts
@@ -16,6 +17,9 @@ from ..save_messages_result import SaveMessagesResult
 from .types import AgentToolOutput, find_output_type, validate_as
 
 __all__ = ["WorksAsTool", "check_tool_class", "run_answer", "run_question"]
+
+
+WITHDRAWN: Final = "The agent that asked works as a tool, and cannot wait for an approval."
 
 
 class WorksAsTool:
@@ -68,17 +72,25 @@ async def run_answer(agent: Any, call: RunCall, result: TurnResult) -> RunAnswer
         BadInput: the output does not have the expected type.
     """
     message = result.message
-    waiting = [tool_name(part) for part in tool_parts(message) if is_open(part)] if message is not None else []
+    waiting = [part for part in tool_parts(message) if is_open(part) or _is_withdrawn(part)] if message else []
     if waiting:
-        raise ChatError(
-            f"The sub-agent asks for an answer ({', '.join(waiting)}) that cannot be given while it works as a tool."
-        )
+        for part in waiting:
+            if part.get("state") == "approval-requested":
+                # The parent goes on without the call: approved later, it would run though it was told to have failed.
+                await agent._runtime.conversation.withdraw_approval(CallId(part["toolCallId"]), WITHDRAWN)
+        names = ", ".join(tool_name(part) for part in waiting)
+        raise ChatError(f"The sub-agent asks for an answer ({names}) that cannot be given while it works as a tool.")
     given: AgentToolOutput = await agent._run_output(call.expects, result)
     if call.expects is None:
         return RunAnswer(given.summary, given.output)
     expected = find_output_type(type(agent), call.expects)
     output = given.output if given.output is not None else _read(given.summary)
     return RunAnswer(given.summary, _checked(expected, output))
+
+
+def _is_withdrawn(part: dict[str, Any]) -> bool:
+    """Return whether an earlier attempt, which ended in a crash, withdrew the call."""
+    return part.get("state") == "output-denied" and part.get("approval", {}).get("reason") == WITHDRAWN
 
 
 def _checked(expected: Any, output: Any) -> Any:
