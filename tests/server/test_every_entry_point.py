@@ -76,6 +76,7 @@ WHERE_PATHS_ARE_MATCHED = {
     "server/app.py": "the resource of an admitted request",
     "server/http.py": "the resources of an agent",
     "server/list_resources.py": "the lists of conversations and approvals",
+    "server/permissions.py": "nothing: the path is written down for the audit",
     "server/playground.py": "the feed of the playground",
     "server/health.py": "health and metrics",
     "web/page.py": "the files of the page",
