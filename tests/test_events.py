@@ -44,6 +44,9 @@ from everyword.events import (
     RunEnded,
     RunStarted,
     RunTold,
+    ShareContent,
+    ShareCreated,
+    ShareRevoked,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -102,6 +105,8 @@ FULL: list[Any] = [
     StateSet(JSON, "o"),
     ConversationChanged("t", "model", "ann", True, JSON, 5, ANN),
     ConversationRead("ann", 3),
+    ShareCreated("s", "digest", True, 5, ShareContent(True, "all", True, True), "label", ANN),  # type: ignore[arg-type]
+    ShareRevoked("s", ANN),  # type: ignore[arg-type]
     AgentCreated(),
     RunStarted("r", "kid", "k", 1, JSON, "p", 2, JSON, True, "T", 3, ANN, "t"),  # type: ignore[arg-type]
     RunEnded("r", "interrupted", "s", JSON, "e", "why", True, True, "old", JSON),  # type: ignore[arg-type]

@@ -13,11 +13,25 @@ from typing import Final, Literal, get_args
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from .ids import Attempt, CallId, FiberId, Generation, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
+from .ids import (
+    Attempt,
+    CallId,
+    FiberId,
+    Generation,
+    JobId,
+    MessageId,
+    Millis,
+    NodeId,
+    RequestId,
+    RunId,
+    ShareId,
+    TurnId,
+)
 
 __all__ = ["ABSENT", "LOCAL", "AnswerKind", "AttemptCause", "AttemptDelayed", "AttemptInterrupted", "AttemptStarted"]
 __all__ += ["CallAnswered", "CallStarted"]
 __all__ += ["ApprovalRequested", "ConversationChanged", "ConversationRead", "TitleSource"]
+__all__ += ["ShareContent", "ShareCreated", "ShareRevoked", "ToolDetail"]
 __all__ += ["AgentCreated", "CancelRequested", "JobAdded", "JobEnded", "JobKind", "JobOutcome", "JobStarted"]
 __all__ += ["AgentDestroyed", "FiberEnded", "FiberOutcome", "FiberPaused", "FiberStarted", "FiberStashed"]
 __all__ += ["ChatCleared", "Chunk", "Event", "HookDone", "LeafMoved", "MessageEnded", "MessageReplaced", "MessagesPut"]
@@ -339,6 +353,38 @@ class ConversationRead(_Event, frozen=True, tag="conversation.read"):
     messages: int
 
 
+ToolDetail = Literal["all", "names", "none"]
+
+
+class ShareContent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What readers of a shared link are shown besides the texts of questions and answers."""
+
+    reasoning: bool = False
+    tools: ToolDetail = "names"
+    data: bool = False
+    people: bool = False
+
+
+class ShareCreated(_Event, frozen=True, tag="share.created"):
+    """The conversation can be read by clients that have a token. A frozen link shows what comes before this event."""
+
+    share: ShareId
+    digest: str
+    """The SHA-256 of the token, in hex. The token itself is stored nowhere."""
+    frozen: bool = False
+    expires_at: Millis | None = None
+    shows: ShareContent = ShareContent()
+    label: str | None = None
+    principal: Identity | None = None
+
+
+class ShareRevoked(_Event, frozen=True, tag="share.revoked"):
+    """The link is of no use any more."""
+
+    share: ShareId
+    principal: Identity | None = None
+
+
 class AgentCreated(_Event, frozen=True, tag="agent.created"):
     """A sub-agent exists, even if it has no other event yet."""
 
@@ -503,6 +549,8 @@ Event = (
     | LeafMoved
     | ChatCleared
     | StateSet
+    | ShareCreated
+    | ShareRevoked
     | AgentCreated
     | JobAdded
     | JobStarted

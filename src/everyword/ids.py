@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 __all__ = ["AgentId", "Attempt", "CallId", "Epoch", "FiberId", "Generation", "JobId", "MessageId", "Millis", "NodeId"]
 __all__ += ["Incarnation"]
-__all__ += ["SUB", "RequestId", "RunId", "Seq", "TurnId", "agent_depth", "agent_id", "can_name_a_root"]
+__all__ += ["SUB", "RequestId", "RunId", "Seq", "ShareId", "TurnId", "agent_depth", "agent_id", "can_name_a_root"]
 __all__ += ["LONGEST_ID", "children_prefix", "cut_id", "id_problem", "parent_id", "root_id"]
 __all__ += ["split_agent_id", "sub_agent_id"]
 
@@ -43,6 +43,9 @@ JobId = NewType("JobId", str)
 
 FiberId = NewType("FiberId", str)
 """The id of a fiber; chosen by the server, or the caller's idempotency key."""
+
+ShareId = NewType("ShareId", str)
+"""The id of a shared link, chosen by the server. It is no secret: the link has a token besides."""
 
 RunId = NewType("RunId", str)
 """The id of a run of a sub-agent as a tool: unique within its parent, and the name of the sub-agent."""

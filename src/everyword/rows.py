@@ -12,10 +12,11 @@ from typing import Final, Literal, TypeVar
 import msgspec
 from msgspec import Raw
 
-from .events import ABSENT, TitleSource, TurnKind
-from .ids import CallId, Generation, MessageId, Millis, NodeId, RequestId, TurnId
+from .events import ABSENT, ShareContent, TitleSource, TurnKind
+from .ids import CallId, Generation, MessageId, Millis, NodeId, RequestId, ShareId, TurnId
 
 __all__ = ["AgentRow", "KeptRow", "MessageRow", "Row", "RowsCleared", "RowsRemoved", "TurnRow"]
+__all__ += ["SHARE", "ShareRecord"]
 __all__ += ["CONVERSATION", "LISTED", "SETTLED", "WAITING", "ApprovalRecord", "ApprovalStatus", "ConversationStatus"]
 __all__ += ["ConversationSummary", "Participant", "decode_listed", "encode_listed", "listed_columns", "listed_owner"]
 __all__ += ["ALL_MESSAGES", "SEARCHABLE", "TEXT", "TITLE_KEY", "decode_text", "encode_text", "put_listed"]
@@ -95,6 +96,9 @@ WAITING: Final = "waiting"
 SETTLED: Final = "settled"
 """The kind of the rows with approvals that were given or refused, by call."""
 
+SHARE: Final = "share"
+"""The kind of the kept rows with shared links, a `ShareRecord` each, by the digest of the token; stores index it."""
+
 SEARCHABLE: Final = "searchable"
 """The kind of the kept row, without a key, of an agent whose texts are indexed."""
 
@@ -170,6 +174,23 @@ class ApprovalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     settled_at: Millis | None = None
     settled_by: Participant | None = None
     reason: str | None = None
+
+
+class ShareRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A shared link that was not revoked. It may have expired."""
+
+    id: ShareId
+    digest: str
+    created_at: Millis
+    frozen: bool = False
+    expires_at: Millis | None = None
+    shows: ShareContent = ShareContent()
+    label: str | None = None
+    created_by: Participant | None = None
+
+    def is_over(self, now: Millis) -> bool:
+        """Return whether the link has expired."""
+        return self.expires_at is not None and self.expires_at <= now
 
 
 Summary = TypeVar("Summary", ConversationSummary, ApprovalRecord)

@@ -16,6 +16,7 @@ from everyword.core.commands import (
     ClearConversation,
     Command,
     ContinueTurn,
+    CreateShare,
     DelayAttempt,
     EmitChunks,
     Emitted,
@@ -31,6 +32,7 @@ from everyword.core.commands import (
     RecordCallStart,
     RemoveMessages,
     ReplaceState,
+    RevokeShare,
     Submit,
 )
 from everyword.core.decide import decide
@@ -42,7 +44,7 @@ from everyword.core.turn_state import TurnState
 from everyword.core.wanted import wanted
 from everyword.errors import Rejected
 from everyword.events import Event, Identity, Outcome, TurnKind, to_raw
-from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, TurnId
+from everyword.ids import Attempt, CallId, MessageId, Millis, NodeId, RequestId, ShareId, TurnId
 from everyword.messages.message import UIMessage
 from everyword.messages.tool_calls import (
     ApprovalAnswer,
@@ -433,6 +435,14 @@ def answer(choices: Choices, history: History) -> Command:
     )
 
 
+def share(choices: Choices, history: History) -> Command:
+    known = list(history.state.shares)
+    if known and choices.of([True, False]):
+        return RevokeShare(choices.of(known), choices.of([ANN, None]))
+    name, expires_at = history.fresh("l"), choices.of([None, Millis(5)])
+    return CreateShare(ShareId(name), f"digest of {name}", choices.of([True, False]), expires_at, principal=ANN)
+
+
 def odd(choices: Choices, history: History) -> Command:
     """Choose a command that is late, repeated, stale or rare."""
     state = history.state
@@ -457,6 +467,7 @@ def odd(choices: Choices, history: History) -> Command:
         PutMessages([user(history.fresh("p"))], trusted=False),
         PlaceMessages(turn, [user(history.fresh("d"))]),
         ReplaceState(to_raw({"since": history.fresh("v")})),
+        share(choices, history),
     ]
     for stream in streams:
         words = emitted({"type": "words", "n": stream.chunks})

@@ -44,6 +44,8 @@ from everyword.events import (
     RunEnded,
     RunStarted,
     RunTold,
+    ShareCreated,
+    ShareRevoked,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -79,6 +81,7 @@ EVENTS: list[Event] = [
 OF_NO_TURN = {MessageReplaced, MessagesRemoved, LeafMoved, ChatCleared, StateSet, JobAdded, JobStarted, JobEnded}
 OF_NO_TURN |= {AgentDestroyed, FiberStarted, FiberStashed, FiberPaused, FiberEnded}
 OF_NO_TURN |= {ApprovalRequested, ConversationChanged, ConversationRead}  # they change no status
+OF_NO_TURN |= {ShareCreated, ShareRevoked}
 OF_NO_TURN |= {AgentCreated, RunStarted, RunEnded, RunTold}
 ROWS = [(status, kind) for status, row in TRANSITIONS.items() for kind in row]
 

@@ -8,9 +8,12 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from everyword.agents.handles.shares import SHARED
 from everyword.observe.metrics import Metrics
 from everyword.server import health, http
 from everyword.server.list_resources import APPROVALS, CONVERSATIONS, ListResources
+from everyword.server.share_resources import ShareResources
+from everyword.server.shared_pages import SharedPages
 
 from .docstrings import section, to_markdown
 
@@ -35,6 +38,11 @@ ROUTES: dict[tuple[str, str], Callable[..., Any]] = {
     ("DELETE", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.delete_conversation,
     ("POST", f"{CONVERSATIONS}/{{kind}}/{{name}}/read"): ListResources.mark_read,
     ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}/export"): ListResources.export_conversation,
+    ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}/shares"): ShareResources.list_shares,
+    ("POST", f"{CONVERSATIONS}/{{kind}}/{{name}}/shares"): ShareResources.create_share,
+    ("DELETE", f"{CONVERSATIONS}/{{kind}}/{{name}}/shares/{{id}}"): ShareResources.revoke_share,
+    ("GET", f"{SHARED}/{{token}}"): SharedPages.transcript,
+    ("GET", f"{SHARED}/{{token}}/stream"): SharedPages.stream,
     ("GET", APPROVALS): ListResources.list_approvals,
     ("GET", f"{APPROVALS}/{{id}}"): ListResources.get_approval,
     ("POST", f"{APPROVALS}/{{id}}"): ListResources.answer_approval,

@@ -28,6 +28,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
             "Conversations and approvals": (
                 *("Conversations", "Conversation", "ConversationPage", "ConversationChange", "ConversationExport"),
                 *("ConversationOptions", "AttachmentOptions", "Upload"),
+                *("Share", "Shares"),
                 *("Approvals", "Approval", "ApprovalPage", "Participant", "may_approve"),
             ),
             "Notifications": ("NotificationOptions", "Webhook", "Notification", "ApprovalNotice", "verify_webhook"),

@@ -19,11 +19,12 @@ from ..events import (
     JobOutcome,
     Outcome,
     RunStatus,
+    ShareContent,
     TitleSource,
     TurnKind,
     absent,
 )
-from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, TurnId
+from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, ShareId, TurnId
 from ..messages.tool_calls import CallAnswer
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Command",
     "ContinueTurn",
     "CreateAgent",
+    "CreateShare",
     "DeclareJobs",
     "DelayAttempt",
     "DestroyAgent",
@@ -64,6 +66,7 @@ __all__ = [
     "RemoveMessages",
     "ReplaceState",
     "RequestApproval",
+    "RevokeShare",
     "StartFiber",
     "StartJob",
     "StartRun",
@@ -298,6 +301,25 @@ class MarkRead(msgspec.Struct, frozen=True):
     messages: int | None = None
 
 
+class CreateShare(msgspec.Struct, frozen=True):
+    """Let clients with a token read the conversation; `digest` is the SHA-256 of the token."""
+
+    share: ShareId
+    digest: str
+    frozen: bool = False
+    expires_at: Millis | None = None
+    shows: ShareContent = ShareContent()
+    label: str | None = None
+    principal: Identity | None = None
+
+
+class RevokeShare(msgspec.Struct, frozen=True):
+    """End a shared link; nothing if there is none with this id."""
+
+    share: ShareId
+    principal: Identity | None = None
+
+
 class MarkHookDone(msgspec.Struct, frozen=True):
     turn: TurnId
 
@@ -447,6 +469,8 @@ Command = (
     | RequestApproval
     | ChangeConversation
     | MarkRead
+    | CreateShare
+    | RevokeShare
     | FinishTurn
     | CancelTurns
     | ClearConversation

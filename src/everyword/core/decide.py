@@ -50,6 +50,7 @@ from .commands import (
     Command,
     ContinueTurn,
     CreateAgent,
+    CreateShare,
     DeclareJobs,
     DelayAttempt,
     DestroyAgent,
@@ -73,6 +74,7 @@ from .commands import (
     RemoveMessages,
     ReplaceState,
     RequestApproval,
+    RevokeShare,
     StartFiber,
     StartJob,
     StartRun,
@@ -87,6 +89,7 @@ from .follow_ups import follow_ups
 from .jobs import decide_job
 from .runs import end_run, mark_run_told, start_run
 from .server_tool_calls import interrupted_calls, start_call, with_errors
+from .shares import decide_share
 from .stamps import is_start, stamped_start
 from .state import Rules, State
 from .tool_call_answers import answer_call
@@ -152,6 +155,8 @@ def _decide(state: State, command: Command, now: Millis, rules: Rules) -> list[E
             return request_approval(_running_turn(state, command), command)
         case ChangeConversation() | MarkRead():
             return decide_conversation(state, command)
+        case CreateShare() | RevokeShare():
+            return decide_share(state, command, now)
         case MarkHookDone():
             return [HookDone(command.turn)] if command.turn in state.hooks_due else []
         case ReplaceState():

@@ -43,6 +43,8 @@ from ..events import (
     RunEnded,
     RunStarted,
     RunTold,
+    ShareCreated,
+    ShareRevoked,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -57,6 +59,7 @@ from .conversations import conversation_row, evolve_conversation
 from .fibers import evolve_fiber
 from .jobs import evolve_job
 from .runs import evolve_run
+from .shares import evolve_share
 from .state import RECENT_TURNS, State
 from .transitions import TurnStatus, next_status
 from .tree import Node, Tree
@@ -88,8 +91,8 @@ def evolve(state: State, event: Event, at: Millis) -> None:
 
 
 def _update_lists(state: State, event: Event, at: Millis) -> None:
-    """Apply an event, after its effect on messages and turns, to what lists over all agents show."""
-    rows = evolve_waiting(state, event, at)
+    """Apply an event, after its effect on messages and turns, to what lists over all agents show, and to links."""
+    rows = [*evolve_waiting(state, event, at), *evolve_share(state, event, at)]
     if evolve_conversation(state, event, at):
         rows.append(conversation_row(state))
     state.listed = rows
@@ -131,7 +134,7 @@ def _apply(state: State, event: Event, at: Millis) -> None:
             state.tree.clear()
         case StateSet():
             state.value = bytes(event.state)
-        case ApprovalRequested() | ConversationChanged() | ConversationRead():
+        case ApprovalRequested() | ConversationChanged() | ConversationRead() | ShareCreated() | ShareRevoked():
             pass  # `_update_lists` applies them
         case AgentCreated():
             pass  # that the log has an event is all that is needed

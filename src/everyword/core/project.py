@@ -39,6 +39,8 @@ from ..events import (
     RunEnded,
     RunStarted,
     RunTold,
+    ShareCreated,
+    ShareRevoked,
     StateSet,
     TurnAccepted,
     TurnEnded,
@@ -54,6 +56,7 @@ from .evolve import APPROVAL_REQUEST
 from .fibers import fiber_row, fiber_rows
 from .jobs import job_row
 from .runs import run_row, run_rows
+from .shares import share_rows
 from .state import State
 from .transitions import TurnStatus
 from .turn_state import TurnState
@@ -79,6 +82,8 @@ def _changed_rows(state: State, event: Event) -> list[Row]:
             turn = state.find(event.turn)
             return _messages(state, [turn.node]) if turn is not None else []
         case AgentCreated() | ApprovalRequested() | ConversationChanged() | ConversationRead():
+            return []
+        case ShareCreated() | ShareRevoked():
             return []
         case CallStarted() | AttemptDelayed() | AttemptInterrupted():
             return []  # `restore` reads the events of open turns
@@ -132,7 +137,7 @@ def all_rows(state: State) -> list[Row]:
     kept = [*(job_row(state, job) for job in state.jobs), *(fiber_row(state, fiber) for fiber in state.fibers)]
     kept += [run_row(state, run) for run in state.runs]
     kept += [approval_row(state, call) for call in state.approvals]
-    kept += waiting_rows(state)
+    kept += [*waiting_rows(state), *share_rows(state)]
     if state.conversation is not None:
         kept.append(conversation_row(state))
     if state.value is not None:

@@ -5,17 +5,18 @@ It is a fold of the log, so it can be read without loading the agent, on any nod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ..errors import BadMessage
 from ..events import Event, Outcome, TurnEnded
-from ..ids import CallId, MessageId, Millis, NodeId
+from ..ids import CallId, MessageId, Millis, NodeId, ShareId
 from ..messages.message import UIMessage
 from ..rows import SETTLED, ApprovalRecord, ConversationSummary, decode_listed
 from .evolve import evolve
 from .state import State
 from .transcript import Ending
+from .turn_state import TurnState
 
 __all__ = ["ConversationRecord", "RecordedMessage"]
 
@@ -63,6 +64,10 @@ class ConversationRecord:
         """The conversation as lists show it; None before the first message."""
         return self._state.conversation
 
+    def has_share(self, share: ShareId) -> bool:
+        """Return whether a shared link was created and not revoked. It may have expired."""
+        return share in self._state.shares
+
     def leaf_of(self, branch: int | str) -> NodeId | None:
         """Return the newest leaf below a message, given as its node or its id; None if there is no such message."""
         tree = self._state.tree
@@ -71,15 +76,41 @@ class ConversationRecord:
 
     def messages(self, leaf: NodeId | None = None) -> Iterator[RecordedMessage]:
         """Yield the messages of the branch that ends at `leaf`, by default the one that is shown, oldest first."""
-        tree = self._state.tree
-        for node in tuple(tree.ancestors(tree.leaf if leaf is None else leaf))[::-1]:
-            found = self._recorded(node)
+        for node in self._path(leaf):
+            found = self._recorded(node, self._writer(node))
             if found is not None:
                 yield found
 
-    def _recorded(self, node: NodeId) -> RecordedMessage | None:
+    def ended_messages(self) -> Iterator[RecordedMessage]:
+        """Yield the messages of the branch that is shown, without what open turns have written."""
+        for node in self._path(None):
+            turn = self._writer(node)
+            if turn is None or turn.accepted.kind.extends:
+                found = self._recorded(node, None)
+                if found is not None:
+                    yield found
+
+    def versions(self) -> Iterator[tuple[NodeId, Hashable]]:
+        """Yield the nodes of the branch that is shown; a message changes only if the value beside its node does."""
+        for node in self._path(None):
+            turn, place = self._writer(node), self._state.tree.nodes[node]
+            written = (turn.id, turn.attempt, turn.chunks, turn.fold is None) if turn is not None else None
+            waiting = tuple(call for call, each in self._state.waiting.items() if each.node == node)
+            yield node, (place.body, place.draft, written, self._endings.get(node), waiting)
+
+    def message(self, node: NodeId) -> RecordedMessage | None:
+        """Return the message at a node; None if there is none to show."""
+        return self._recorded(node, self._writer(node))
+
+    def _path(self, leaf: NodeId | None) -> tuple[NodeId, ...]:
+        tree = self._state.tree
+        return tuple(tree.ancestors(tree.leaf if leaf is None else leaf))[::-1]
+
+    def _writer(self, node: NodeId) -> TurnState | None:
+        return next((each for each in self._state.message_turns() if each.node == node), None)
+
+    def _recorded(self, node: NodeId, turn: TurnState | None) -> RecordedMessage | None:
         place = self._state.tree.nodes[node]
-        turn = next((each for each in self._state.message_turns() if each.node == node), None)
         message, is_unreadable = None, False
         if turn is not None and turn.fold is not None and not turn.fold.is_empty:
             message = turn.fold.message()

@@ -21,12 +21,13 @@ from ..events import (
 )
 from ..ids import CallId, Millis, NodeId
 from ..messages.message import UIMessage
-from ..rows import CONVERSATION, SEARCHABLE, WAITING, AgentRow, KeptRow, MessageRow, TurnRow
+from ..rows import CONVERSATION, SEARCHABLE, SHARE, WAITING, AgentRow, KeptRow, MessageRow, TurnRow
 from .approvals import APPROVAL, restore_approval
 from .conversations import restore_conversation, summarise_rows
 from .fibers import FIBER, restore_fiber
 from .jobs import restore_job
 from .runs import RUN, restore_run
+from .shares import restore_share
 from .state import State
 from .transitions import TurnStatus
 from .tree import Node, Tree
@@ -109,7 +110,7 @@ def _restore_kept(state: State, kept: Sequence[KeptRow], problems: list[str]) ->
 
 
 def _restore_lists(state: State, kept: Sequence[KeptRow], problems: list[str]) -> None:
-    """Restore what lists show; compute it for an agent of a release that had no lists."""
+    """Restore links and what lists show; compute it for an agent of a release that had no lists."""
     waiting = []
     for row in (row for row in kept if row.kind == WAITING):
         try:
@@ -117,6 +118,13 @@ def _restore_lists(state: State, kept: Sequence[KeptRow], problems: list[str]) -
         except (msgspec.DecodeError, ValueError) as exc:
             problems.append(f"unable to read the approval that call {row.key!r} waits for; {exc}")
     state.waiting = {each.call: each for each in sorted(waiting, key=lambda each: (each.asked_at, each.call))}
+    shares = []
+    for row in (row for row in kept if row.kind == SHARE):
+        try:
+            shares.append(restore_share(row))
+        except (msgspec.DecodeError, ValueError) as exc:
+            problems.append(f"unable to read a shared link; {exc}")
+    state.shares = {each.id: each for each in sorted(shares, key=lambda each: (each.created_at, each.id))}
     for row in (row for row in kept if row.kind == CONVERSATION):
         try:
             state.conversation = restore_conversation(row)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..events import FiberOutcome, Identity, JobAdded, Outcome, RunEnded, RunStarted, TurnKind
-from ..ids import CallId, FiberId, Generation, JobId, Millis, NodeId, RequestId, RunId, TurnId
+from ..ids import CallId, FiberId, Generation, JobId, Millis, NodeId, RequestId, RunId, ShareId, TurnId
 from ..messages.repair_tool_calls import INTERRUPTED, STOPPED
-from ..rows import ApprovalRecord, ConversationSummary, KeptRow
+from ..rows import ApprovalRecord, ConversationSummary, KeptRow, ShareRecord
 from .commands import Policy
 from .transitions import TurnStatus
 from .tree import Tree
@@ -110,6 +110,8 @@ class State:
     """The conversation as lists show it; None before the first message."""
     waiting: dict[CallId, ApprovalRecord] = field(default_factory=dict)
     """The calls that wait for an approval, and those for which one was announced."""
+    shares: dict[ShareId, ShareRecord] = field(default_factory=dict)
+    """The shared links that were not revoked, in the order in which they were created."""
     listed: list[KeptRow] = field(default_factory=list, compare=False)
     """The rows for lists that the last event changed; `project` returns them."""
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from .nodes import NodeMembership
 
-__all__ = ["CONVERSATIONS", "FEATURES", "SEARCH", "Feature", "is_usable"]
+__all__ = ["CONVERSATIONS", "FEATURES", "SEARCH", "SHARES", "Feature", "is_usable"]
 
 
 class Feature(NamedTuple):
@@ -35,7 +35,10 @@ CONVERSATIONS: Final = Feature(
 SEARCH: Final = Feature("search", 6)
 """Texts that are indexed: an owner that does not know them would leave the text of a removed message to be found."""
 
-FEATURES: Final[Sequence[Feature]] = (CONVERSATIONS, SEARCH)
+SHARES: Final = Feature("shared links", 7, frozenset({"share.created", "share.revoked"}))
+"""Links with which clients without an account read a conversation."""
+
+FEATURES: Final[Sequence[Feature]] = (CONVERSATIONS, SEARCH, SHARES)
 """Every feature since the first release with several nodes, oldest first. What that release wrote is not listed."""
 
 

@@ -17,6 +17,7 @@ from ..ids import AgentId, Millis, root_id, split_agent_id
 from ..rows import (
     CONVERSATION,
     SETTLED,
+    SHARE,
     TEXT,
     TITLE_KEY,
     WAITING,
@@ -24,14 +25,15 @@ from ..rows import (
     ConversationStatus,
     ConversationSummary,
     KeptRow,
+    ShareRecord,
     decode_listed,
     decode_text,
 )
 from ..search_words import has_word
 
-__all__ = ["AgentLists", "ApprovalQuery", "ConversationQuery", "ListedApproval", "ListedConversation"]
+__all__ = ["AgentLists", "ApprovalQuery", "ConversationQuery", "ListedApproval", "ListedConversation", "SharedAgent"]
 __all__ += ["LOOKED_AT", "RARE", "conversation_statement", "find_text", "find_waiting_roots", "select_approvals"]
-__all__ += ["select_conversations", "texts_of"]
+__all__ += ["decode_share", "select_conversations", "select_share", "texts_of"]
 
 RARE: Final = 10_000
 """A word is rare if fewer texts have it. A search with a rare word begins with its texts."""
@@ -70,6 +72,13 @@ class ListedApproval(msgspec.Struct, frozen=True):
         """Its place in the list, for `ApprovalQuery.after`."""
         at = self.record.settled_at if self.record.settled_at is not None else self.record.asked_at
         return at, self.agent, self.key
+
+
+class SharedAgent(msgspec.Struct, frozen=True):
+    """A shared link, and the agent whose conversation it shows."""
+
+    agent: AgentId
+    share: ShareRecord
 
 
 class ConversationQuery(msgspec.Struct, frozen=True):
@@ -111,6 +120,10 @@ class AgentLists(Protocol):
 
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         """Return a page of calls."""
+        ...
+
+    async def find_share(self, digest: str) -> SharedAgent | None:
+        """Return the shared link whose token has this digest; None if there is none, or it was revoked."""
         ...
 
     async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
@@ -227,3 +240,16 @@ def select_approvals(rows: Sequence[tuple[AgentId, KeptRow]], query: ApprovalQue
 def _place(each: ListedApproval) -> tuple[Millis, bytes, bytes]:
     at, agent, key = each.place
     return at, agent.encode(), key.encode()
+
+
+def select_share(rows: Sequence[tuple[AgentId, KeptRow]], digest: str) -> SharedAgent | None:
+    """Return the shared link with this digest, of all kept rows."""
+    for agent, row in rows:
+        if row.kind == SHARE and row.key == digest and row.body is not None:
+            return decode_share(agent, row.body)
+    return None
+
+
+def decode_share(agent: str, body: bytes) -> SharedAgent:
+    """Return the shared link of a kept row's body."""
+    return SharedAgent(AgentId(agent), msgspec.json.decode(body, type=ShareRecord))

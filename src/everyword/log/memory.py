@@ -33,8 +33,10 @@ from .lists import (
     ConversationQuery,
     ListedApproval,
     ListedConversation,
+    SharedAgent,
     select_approvals,
     select_conversations,
+    select_share,
     texts_of,
 )
 from .nodes import NodeMembership
@@ -304,6 +306,9 @@ class _MemoryLists:
 
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         return select_approvals(self._rows(), query)
+
+    async def find_share(self, digest: str) -> SharedAgent | None:
+        return select_share(self._rows(), digest)
 
     async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
         return at, []

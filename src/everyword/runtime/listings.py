@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from ..core.record import ConversationRecord
 from ..errors import BadInput, UsageError
 from ..ids import AgentId, Millis
-from ..log.lists import AgentLists, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation
+from ..log.lists import AgentLists, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, SharedAgent
 from .directory import Directory
 from .list_changes import ListWatcher
-from .records import read_record
+from .records import read_frozen_record, read_record
 
 __all__ = ["Listings"]
 
@@ -50,6 +50,14 @@ class Listings:
             LogCorrupt: an event cannot be read.
         """
         return await read_record(self._running().store, await self._running().stored_ids.find(agent))
+
+    async def frozen_record(self, shared: SharedAgent) -> ConversationRecord | None:
+        """Read the conversation as it was when a link was created, from its log; None if it is gone."""
+        return await read_frozen_record(self._running().store, shared.agent, shared.share.digest)
+
+    async def find_share(self, digest: str) -> SharedAgent | None:
+        """Return the shared link whose token has this digest; None if there is none, or it was revoked."""
+        return await self._lists.find_share(digest)
 
     def now(self) -> Millis:
         """Return the time by the app's clock."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 import msgspec
 
 from ..core.record import ConversationRecord
 from ..errors import LogCorrupt
-from ..events import decode_event
+from ..events import ShareCreated, decode_event
 from ..ids import AgentId, Seq
 from ..log.base import Stored
 
-__all__ = ["ReadsLogs", "read_record"]
+__all__ = ["ReadsLogs", "read_frozen_record", "read_record", "read_record_with_head"]
 
 PAGE: Final = 1000
 PAGE_BYTES: Final = 4 * 1024 * 1024
@@ -33,12 +34,46 @@ async def read_record(store: ReadsLogs, agent: AgentId) -> ConversationRecord:
         LogCorrupt: an event cannot be read, or does not fit.
         LogUnavailable: the store cannot be read.
     """
-    record, cursor = ConversationRecord(), Seq(0)
+    return (await read_record_with_head(store, agent))[0]
+
+
+async def read_record_with_head(store: ReadsLogs, agent: AgentId) -> tuple[ConversationRecord, Seq]:
+    """Return the conversation of an agent, and the seq of the last event in it; raises as `read_record`."""
+    record, head = ConversationRecord(), Seq(0)
+    async for stored in _events(store, agent):
+        _apply(record, agent, stored)
+        head = stored.seq
+    return record, head
+
+
+async def read_frozen_record(store: ReadsLogs, agent: AgentId, digest: str) -> ConversationRecord | None:
+    """Return the conversation as it was when a shared link was created; None if it was not. Raises as `read_record`.
+
+    Chunks are left out, because retention deletes them: read its `ended_messages`.
+    """
+    record = ConversationRecord()
+    async for stored in _events(store, agent):
+        if stored.kind == "chunk":
+            continue
+        if stored.kind == "share.created":
+            event = decode_event(stored.body)
+            if isinstance(event, ShareCreated) and event.digest == digest:
+                return record
+        _apply(record, agent, stored)
+    return None
+
+
+def _apply(record: ConversationRecord, agent: AgentId, stored: Stored) -> None:
+    """Apply a stored event; raises as `read_record`."""
+    try:
+        record.apply(decode_event(stored.body), stored.at)
+    except (msgspec.DecodeError, AssertionError, KeyError, ValueError) as exc:
+        raise LogCorrupt(f"unable to read {agent!r}; event {stored.seq} cannot be used ({exc})") from exc
+
+
+async def _events(store: ReadsLogs, agent: AgentId) -> AsyncIterator[Stored]:
+    cursor = Seq(0)
     while page := await store.read(agent, cursor, PAGE, size=PAGE_BYTES):
         for stored in page:
-            try:
-                record.apply(decode_event(stored.body), stored.at)
-            except (msgspec.DecodeError, AssertionError, KeyError, ValueError) as exc:
-                raise LogCorrupt(f"unable to read {agent!r}; event {stored.seq} cannot be used ({exc})") from exc
+            yield stored
         cursor = page[-1].seq
-    return record

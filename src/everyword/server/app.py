@@ -53,6 +53,7 @@ from .rate_limited_receive import RateLimitedBody, RateLimitedFrames
 from .refusals import TRY_AGAIN, refusal_response, refuse_socket
 from .service import Service
 from .setup_check import SetupCheck
+from .shared_pages import SharedPages
 from .socket_context import SocketSettings
 from .stores import Durability, can_be_shared, forget_agent, open_store, shown_store
 from .sub_agent_access import SubAgentRefusal
@@ -146,6 +147,7 @@ class Everyword(AppHandle):
         self._own_jobs = OwnJobs(self._conversation_options, self._notification_jobs.by_callback)
         self._attachment_options = attachments if attachments is not None else AttachmentOptions()
         self._lists = ListResources(self)
+        self._shared = SharedPages(self)
         self._setup = SetupCheck()
         self._lifecycle = Lifecycle(self._open, self._close)
 
@@ -370,6 +372,7 @@ class Everyword(AppHandle):
     async def _respond(self, request: Request, body: RateLimitedBody) -> ASGIApp:
         about: ASGIApp | None = await self._pages.answer(request, self.access_policy, self.service)
         about = about if about is not None else await self._lists.answer(request, body)
+        about = about if about is not None else await self._shared.answer(request)
         if about is not None:
             return about
         if "signature" in request.query_params:

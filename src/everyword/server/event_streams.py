@@ -28,7 +28,8 @@ from ..runtime.tail import Committed
 from ..wire.sse import KEEP_ALIVE, chunk_event, encode_sse, log_event, terminal_events
 from .shared_slices import SLICE, SharedSlice, SharedSlices
 
-__all__ = ["OpenTurn", "ended_turn_frames", "find_open_turn", "follow_log", "follow_turn", "open_turn_frames", "sent"]
+__all__ = ["OpenTurn", "ended_turn_frames", "event_pages", "find_open_turn", "follow_log", "follow_turn"]
+__all__ += ["open_turn_frames", "sent"]
 
 IDLE = 15.0
 """Seconds without an event after which a comment is sent, so that a proxy does not close the stream as idle."""
@@ -43,7 +44,7 @@ Pieces = AsyncGenerator[bytes, None]
 # -- reading by cursor ------------------------------------------------------------------------------------------
 
 
-async def _pages(directory: Directory, agent: AgentId, cursor: Seq) -> AsyncGenerator[Sequence[Committed], None]:
+async def event_pages(directory: Directory, agent: AgentId, cursor: Seq) -> AsyncGenerator[Sequence[Committed], None]:
     """Yield the events after the cursor, page by page, and an empty page after IDLE seconds without one.
 
     Continues when the agent is loaded again after a failure of the store. Raises AgentStopped when the process stops,
@@ -108,7 +109,7 @@ async def follow_log(directory: Directory, shared: SharedSlices, agent: AgentId,
                 del standing
             async for piece in sent(slices):
                 yield piece
-    async with aclosing(_pages(directory, agent, cursor)) as pages:
+    async with aclosing(event_pages(directory, agent, cursor)) as pages:
         async for page in pages:
             for piece in _pieces(_log_frame(committed) for committed in page):
                 yield piece
@@ -167,7 +168,7 @@ async def follow_turn(
     last turn is sent, because the AI SDK stops reading at an error or an abort.
     """
     left = {turn, *waiting}
-    async with aclosing(_pages(directory, agent, cursor)) as pages:
+    async with aclosing(event_pages(directory, agent, cursor)) as pages:
         async for page in pages:
             ours = [committed for committed in page if turn_of(committed.event) in left]
             ends = [committed for committed in ours if isinstance(committed.event, TurnEnded)]

@@ -10,7 +10,7 @@ from ..agents import ConversationExport
 from .shared_slices import SLICE
 from .streamed_response import StreamedResponse
 
-__all__ = ["exported_file"]
+__all__ = ["exported_file", "gathered"]
 
 SAFE_HEADERS: Final = {
     "cache-control": "no-store",
@@ -28,10 +28,10 @@ def exported_file(export: ConversationExport, seat: AbstractContextManager[Any])
         "content-disposition": f'attachment; filename="{export.filename}"',
         **SAFE_HEADERS,
     }
-    return StreamedResponse(_gathered(export), headers, seat)
+    return StreamedResponse(gathered(export), headers, seat)
 
 
-async def _gathered(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
+async def gathered(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
     """Yield the pieces, small ones together."""
     gathered: list[bytes] = []
     size = 0

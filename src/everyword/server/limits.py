@@ -33,6 +33,10 @@ class Limits:
     """Bytes of them. No less than `frame`, or the largest question of all takes more than a minute's worth."""
     sockets_per_principal: int = 200
     """Open sockets and event streams of one principal, over all agents."""
+    shared_readers: int = 50
+    """Open pages that follow one shared link live, at each node."""
+    shared_views_per_minute: int = 120
+    """Requests for one shared link in a minute, at each node."""
     unread: int = 4 * 1024 * 1024
     """Bytes of replies, and of what the agent's code sends, that may wait for one socket; then it is closed."""
     unread_seconds: float = 20.0

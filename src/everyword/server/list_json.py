@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..agents import Approval, ApprovalPage, Conversation, ConversationChange, ConversationPage, Participant
+from ..agents import Approval, ApprovalPage, Conversation, ConversationChange, ConversationPage, Participant, Share
 
 __all__ = ["approval_json", "approvals_json", "change_json", "conversation_json", "conversations_json"]
-__all__ += ["principals_json"]
+__all__ += ["principals_json", "share_json"]
 
 JsonObject = dict[str, Any]
 
@@ -77,6 +77,23 @@ def approvals_json(page: ApprovalPage, allowed: dict[str, bool]) -> JsonObject:
     """Return a page of approvals; `allowed` says by id which the client may answer."""
     approvals = [approval_json(each, may_answer=allowed.get(each.id)) for each in page.approvals]
     return {"approvals": approvals, "cursor": page.cursor}
+
+
+def share_json(each: Share) -> JsonObject:
+    """Return one shared link, without its token."""
+    return {
+        "id": each.id,
+        "frozen": each.is_frozen,
+        "createdAt": _millis(each.created_at),
+        "createdBy": _participant(each.created_by),
+        "expiresAt": _millis(each.expires_at),
+        "expired": each.is_expired,
+        "label": each.label,
+        "reasoning": each.reasoning,
+        "tools": each.tools,
+        "data": each.data,
+        "people": each.people,
+    }
 
 
 def principals_json(principals: Sequence[Participant]) -> JsonObject:

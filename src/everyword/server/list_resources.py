@@ -42,13 +42,14 @@ from .rate_limited_receive import RateLimitedBody
 from .refusals import BUSY, refusal_response
 from .request_bodies import TooLarge, read_json, read_number
 from .service import Service
+from .share_resources import ShareResources
 from .streamed_response import StreamedResponse
 
 if TYPE_CHECKING:
     from ..transcripts.formats import TranscriptFormat
     from .app import Everyword
 
-__all__ = ["APPROVALS", "CONVERSATIONS", "ListResources"]
+__all__ = ["APPROVALS", "CONVERSATIONS", "ListCaller", "ListResources"]
 
 log = logging.getLogger("everyword.server")
 
@@ -65,7 +66,7 @@ MOST_BYTES: Final = 64 * 1024
 """Bytes of a body."""
 
 
-class _Caller(NamedTuple):
+class ListCaller(NamedTuple):
     """One admitted request for lists."""
 
     request: Request
@@ -96,15 +97,22 @@ class _Caller(NamedTuple):
         """Kind and name of the conversation in the path."""
         return self.place[0], self.place[1]
 
+    async def body(self) -> dict[str, Any]:
+        """Read the body, a JSON object."""
+        body = await read_json(self.request, MOST_BYTES, self.service.body_budget)
+        if isinstance(body, TooLarge):
+            raise BadInput(f"unable to take the body; it is larger than {MOST_BYTES // 1024} KiB")
+        return body
 
-Answer = Callable[[_Caller], Awaitable[ASGIApp]]
+
+Answer = Callable[[ListCaller], Awaitable[ASGIApp]]
 
 
 class ListResources:
     """Answers requests for lists, for one app."""
 
     def __init__(self, app: Everyword) -> None:
-        self._app = app
+        self._app, shares = app, ShareResources(app)
         # By resource, the number of parts below it, and a third part; each method with the action that `authorize` is
         # asked about first.
         self._answers: Mapping[tuple[Any, ...], Mapping[str, tuple[Action | None, Answer]]] = {
@@ -116,6 +124,11 @@ class ListResources:
             },
             (CONVERSATIONS, 3, "read"): {"POST": ("list", self.mark_read)},
             (CONVERSATIONS, 3, "export"): {"GET": ("read", self.export_conversation)},
+            (CONVERSATIONS, 3, "shares"): {
+                "GET": ("share", shares.list_shares),
+                "POST": ("share", shares.create_share),
+            },
+            (CONVERSATIONS, 4, "shares"): {"DELETE": ("share", shares.revoke_share)},
             (APPROVALS, 0): {"GET": (None, self.list_approvals)},
             (APPROVALS, 1): {"GET": (None, self.get_approval), "POST": (None, self.answer_approval)},
         }
@@ -131,7 +144,7 @@ class ListResources:
             return refusal_response(refused.status, refused.reason)
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=self._app.access_policy.preflight_headers(request))
-        answers = self._answers.get((resource, len(place), *place[2:]))
+        answers = self._answers.get((resource, len(place), *place[2:3]))
         if answers is None:
             return refusal_response(404, f"unable to find this page; see the reference for what {resource} has")
         found_answer = answers.get("GET" if request.method == "HEAD" else request.method)
@@ -166,14 +179,14 @@ class ListResources:
             return refusal_response(501, text)
         service = await self._app.service()
         body.count_for(service, known)
-        caller = _Caller(request, known, service, place)
+        caller = ListCaller(request, known, service, place)
         with acting_as(known.identity):
             refused = await self._refuse(caller, action)
             return await answer(caller) if refused is None else refusal_response(refused.status, refused.reason)
 
     # -- conversations -----------------------------------------------------------------------------------------------
 
-    async def list_conversations(self, caller: _Caller) -> ASGIApp:
+    async def list_conversations(self, caller: ListCaller) -> ASGIApp:
         """List conversations, the newest change first; live with `Accept: text/event-stream`.
 
         `unread` is counted for the principal.
@@ -222,7 +235,7 @@ class ListResources:
             return refusal_response(refused.status, refused.reason)
         return JSONResponse(conversations_json(page), headers={"cache-control": "no-store"})
 
-    async def _page(self, caller: _Caller, *, cursor: str | None, limit: int, **query: Any) -> ConversationPage:
+    async def _page(self, caller: ListCaller, *, cursor: str | None, limit: int, **query: Any) -> ConversationPage:
         """Return a page of what the client may see. If that is little, the page has less, and a cursor."""
         shown: list[Conversation] = []
         looked_at = 0
@@ -237,7 +250,7 @@ class ListResources:
                 return ConversationPage(shown, cursor)
 
     async def _watch_conversations(
-        self, caller: _Caller, kind: str | None, archived: bool | None, limit: int
+        self, caller: ListCaller, kind: str | None, archived: bool | None, limit: int
     ) -> AsyncGenerator[bytes, None]:
         changes = self._app.conversations.watch(
             principal=caller.owner, reader=caller.principal, kind=kind, archived=archived, limit=limit
@@ -258,7 +271,7 @@ class ListResources:
                     continue
                 yield encode_sse(msgspec.json.encode(change_json(change)))
 
-    async def get_conversation(self, caller: _Caller) -> ASGIApp:
+    async def get_conversation(self, caller: ListCaller) -> ASGIApp:
         """Return one conversation. `unread` is counted for the principal.
 
         Answers:
@@ -272,7 +285,7 @@ class ListResources:
             raise ConversationNotFound(f"unable to find the conversation {name!r}; it has no messages, or was deleted")
         return JSONResponse(conversation_json(found), headers={"cache-control": "no-store"})
 
-    async def change_conversation(self, caller: _Caller) -> ASGIApp:
+    async def change_conversation(self, caller: ListCaller) -> ASGIApp:
         """Rename, archive or describe a conversation. What is left out stays.
 
         Body:
@@ -286,7 +299,7 @@ class ListResources:
             404: It has no messages.
         """
         kind, name = caller.conversation
-        body = await self._body(caller)
+        body = await caller.body()
         unknown = sorted(set(body) - {"title", "archived", "metadata"})
         if unknown:
             raise BadInput(f"unable to change the conversation; {unknown[0]!r} is not title, archived or metadata")
@@ -306,7 +319,7 @@ class ListResources:
             await conversations.set_metadata(kind, name, body["metadata"])
         return await self._as_it_is(caller, kind, name)
 
-    async def delete_conversation(self, caller: _Caller) -> ASGIApp:
+    async def delete_conversation(self, caller: ListCaller) -> ASGIApp:
         """Delete a conversation: its agent, all that it stored, and every agent below it.
 
         Answers:
@@ -318,7 +331,7 @@ class ListResources:
         await self._app.conversations.delete(kind, name)
         return Response(status_code=204)
 
-    async def mark_read(self, caller: _Caller) -> ASGIApp:
+    async def mark_read(self, caller: ListCaller) -> ASGIApp:
         """Record that the principal has read the conversation.
 
         Body:
@@ -331,13 +344,13 @@ class ListResources:
         kind, name = caller.conversation
         if caller.principal.read_only:
             return refusal_response(403, "unable to record what you read; you may only watch")
-        messages = (await self._body(caller)).get("messages")
+        messages = (await caller.body()).get("messages")
         if messages is not None and (isinstance(messages, bool) or not isinstance(messages, int) or messages < 0):
             raise BadInput('unable to record what was read; "messages" must be a whole number')
         await self._app.conversations.mark_read(kind, name, caller.principal, messages=messages)
         return await self._as_it_is(caller, kind, name)
 
-    async def export_conversation(self, caller: _Caller) -> ASGIApp:
+    async def export_conversation(self, caller: ListCaller) -> ASGIApp:
         """Return the conversation as a file for people.
 
         Query:
@@ -361,7 +374,7 @@ class ListResources:
             )
         return exported_file(export, service.readers.hold(AgentId(""), principal.id))
 
-    async def _as_it_is(self, caller: _Caller, kind: str, name: str) -> ASGIApp:
+    async def _as_it_is(self, caller: ListCaller, kind: str, name: str) -> ASGIApp:
         found = await self._app.conversations.get(kind, name, principal=caller.principal)
         return JSONResponse(
             conversation_json(found) if found is not None else {}, headers={"cache-control": "no-store"}
@@ -369,7 +382,7 @@ class ListResources:
 
     # -- approvals ---------------------------------------------------------------------------------------------------
 
-    async def list_approvals(self, caller: _Caller) -> ASGIApp:
+    async def list_approvals(self, caller: ListCaller) -> ASGIApp:
         """List the calls that wait for an approval, oldest first; live with `Accept: text/event-stream`.
 
         Query:
@@ -397,12 +410,12 @@ class ListResources:
             return refusal_response(refused.status, refused.reason)
         return JSONResponse(found, headers={"cache-control": "no-store"})
 
-    async def _shown(self, caller: _Caller, page: ApprovalPage) -> dict[str, Any]:
+    async def _shown(self, caller: ListCaller, page: ApprovalPage) -> dict[str, Any]:
         seen = [each for each in page.approvals if await self._may(caller, each.kind, each.name, "list")]
         allowed = {each.id: await self._refused(caller, each) is None for each in seen if each.status == "waiting"}
         return approvals_json(ApprovalPage(seen, page.cursor), allowed)
 
-    async def _watch_approvals(self, caller: _Caller, limit: int) -> AsyncGenerator[bytes, None]:
+    async def _watch_approvals(self, caller: ListCaller, limit: int) -> AsyncGenerator[bytes, None]:
         pages = self._app.approvals.watch(principal=caller.owner, limit=limit)
         async with aclosing(cast(AsyncGenerator[Any, None], pages)) as watched:
             async for page in _with_pauses(watched):
@@ -411,7 +424,7 @@ class ListResources:
                 else:
                     yield encode_sse(msgspec.json.encode({"type": "list", **await self._shown(caller, page)}))
 
-    async def get_approval(self, caller: _Caller) -> ASGIApp:
+    async def get_approval(self, caller: ListCaller) -> ASGIApp:
         """Return a call that waits for an approval: as JSON, or for a browser as a page with two buttons.
 
         The page is for links in mails. Opening it changes nothing. Of a call that was settled, both say by whom.
@@ -431,7 +444,7 @@ class ListResources:
         said = approval_json(approval, may_answer=may_answer)
         return JSONResponse(said, headers={"cache-control": "no-store"})
 
-    async def answer_approval(self, caller: _Caller) -> ASGIApp:
+    async def answer_approval(self, caller: ListCaller) -> ASGIApp:
         """Approve or deny a call.
 
         Body:
@@ -451,44 +464,44 @@ class ListResources:
             return refusal_response(permit.status, permit.reason)
         if (refused := await permit.refuse("answer", approval, {"approval": approval.id, **caller.about})) is not None:
             return refusal_response(refused.status, refused.reason)
-        body = await self._body(caller)
+        body = await caller.body()
         approved, reason = body.get("approved"), body.get("reason")
         if not isinstance(approved, bool) or (reason is not None and not isinstance(reason, str)):
             raise BadInput('unable to answer; "approved" must be true or false, and "reason" text')
         await self._app.approvals.answer(approval.id, approved, by=caller.principal, reason=reason)
         return JSONResponse({"approved": approved})
 
-    async def _asked(self, caller: _Caller) -> Approval | Reject:
+    async def _asked(self, caller: ListCaller) -> Approval | Reject:
         approval = await self._app.approvals.get(caller.place[0])
         if approval is None or not await self._may(caller, approval.kind, approval.name, "list"):
             return Reject("unable to find this approval; it was withdrawn, or it is not yours", 404)
         return approval
 
-    async def _refused(self, caller: _Caller, approval: Approval) -> Reject | None:
+    async def _refused(self, caller: ListCaller, approval: Approval) -> Reject | None:
         permit = await self._permit(caller, approval.kind, approval.name)
         return permit if isinstance(permit, Reject) else await permit.decide("answer", approval)
 
     # -- permissions, bodies and streams -----------------------------------------------------------------------------
 
-    async def _refuse(self, caller: _Caller, action: Action | None) -> Reject | None:
+    async def _refuse(self, caller: ListCaller, action: Action | None) -> Reject | None:
         """Return why the client may not do this with the conversation in the path; None if it may."""
         if action is None:
             return None
         permit = await self._permit(caller, *caller.conversation)
         return permit if isinstance(permit, Reject) else await permit.refuse(action, what=caller.about)
 
-    async def _record_list(self, caller: _Caller, **what: object) -> Reject | None:
+    async def _record_list(self, caller: ListCaller, **what: object) -> Reject | None:
         """Record that a list is sent. The record of a live one does not name what it shows later."""
         permissions = self._app.access_policy.permissions
         permit = Permit(caller.principal, clock=permissions.clock, hear=permissions.hear)
         scope = caller.request.query_params.get("scope", "mine")
         return await permit.record("list", None, {"scope": scope, **caller.about, **what})
 
-    async def _may(self, caller: _Caller, kind: str, name: str, action: Action) -> bool:
+    async def _may(self, caller: ListCaller, kind: str, name: str, action: Action) -> bool:
         permit = await self._permit(caller, kind, name)
         return not isinstance(permit, Reject) and await permit.decide(action) is None
 
-    async def _permit(self, caller: _Caller, kind: str, name: str) -> Permit | Reject:
+    async def _permit(self, caller: ListCaller, kind: str, name: str) -> Permit | Reject:
         cls = self._app.class_of_kind(kind)
         if cls is None:
             return Reject(f"unable to find an agent of kind {kind[:80]!r}", 404)
@@ -500,13 +513,7 @@ class ListResources:
             raise BadInput(f"unable to find agents of kind {given[:80]!r}")
         return given
 
-    async def _body(self, caller: _Caller) -> dict[str, Any]:
-        body = await read_json(caller.request, MOST_BYTES, caller.service.body_budget)
-        if isinstance(body, TooLarge):
-            raise BadInput(f"unable to take the body; it is larger than {MOST_BYTES // 1024} KiB")
-        return body
-
-    def _stream(self, caller: _Caller, pieces: AsyncGenerator[bytes, None]) -> ASGIApp:
+    def _stream(self, caller: ListCaller, pieces: AsyncGenerator[bytes, None]) -> ASGIApp:
         service, principal = caller.service, caller.principal
         readers, lists = service.readers, AgentId("")
         readers.check_principal(principal.id)

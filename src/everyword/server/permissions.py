@@ -44,6 +44,7 @@ Action = Literal[
     "list",
     "manage",
     "delete",
+    "share",
 ]
 """The actions of clients. Later versions may add some: let `authorize` refuse an action that it does not know.
 
@@ -52,10 +53,11 @@ over HTTP. `ask`: ask a question, edit one, or ask for another answer. `stop`: s
 result, or approve a call. `edit`: store messages (`setMessages`). `clear`: clear the conversation. `state`: set the
 state. `call`: call a callable method. `send`: send a frame for `on_message`. `request`: send an HTTP request for
 `on_request`. `list`: see the conversation, and the approvals that it waits for, in lists. `manage`: rename, archive or
-describe the conversation. `delete`: delete it.
+describe the conversation. `delete`: delete it. `share`: create, list and
+revoke links with which anyone may read the conversation.
 """
 
-CHANGES: Final = frozenset({"ask", "stop", "answer", "edit", "clear", "state", "manage", "delete"})
+CHANGES: Final = frozenset({"ask", "stop", "answer", "edit", "clear", "state", "manage", "delete", "share"})
 """Actions that a read-only client may never do. `call`, `send` and `request` are allowed where the agent says so."""
 
 

@@ -24,18 +24,23 @@ from .document import (
 from .safe_text import describe_approval, iso_time, said_by, shown_json, shown_time, storable
 from .urls import data_image, link_target
 
-__all__ = ["ending_html", "header_html", "message_html", "part_html", "text_html"]
+__all__ = ["ending_html", "header_html", "message_html", "opening_html", "part_html", "text_html"]
 
 _FENCE: Final = re.compile(r"^(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
 
 
 def message_html(message: TranscriptMessage) -> Iterator[str]:
     """Yield a message piece by piece, so that a long one is never in memory twice."""
-    role = message.role if message.role in ("user", "assistant", "system") else "other"
-    yield f'<article class="message {role}">\n{header_html(message)}\n'
+    yield f"{opening_html(message)}\n{header_html(message)}\n"
     for part in message.parts:
         yield f'<div class="part">{part_html(part)}</div>\n'
     yield f"{ending_html(message)}</article>\n"
+
+
+def opening_html(message: TranscriptMessage, id: str | None = None) -> str:
+    """Return the tag that begins a message's element."""
+    role = message.role if message.role in ("user", "assistant", "system") else "other"
+    return f'<article class="message {role}"{f" id={id!r}" if id is not None else ""}>'
 
 
 def header_html(message: TranscriptMessage) -> str:

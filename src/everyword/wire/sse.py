@@ -40,6 +40,7 @@ _PRIVATE: Final = {
     "by": None,
     "client_tools": ABSENT,
     "detail": None,
+    "digest": "",
     "origin": None,
     "owner": None,
     "payload": ABSENT,

@@ -14,6 +14,7 @@ from ..sub_agent_classes import class_of
 from .approvals import Approvals
 from .conversations import Conversations
 from .handle import Handle, make_handle
+from .shares import Shares
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -112,6 +113,11 @@ class AppHandle:
     def approvals(self) -> Approvals:
         """The calls of all agents that wait for an approval: list, answer and watch them."""
         return Approvals(self)
+
+    @property
+    def shares(self) -> Shares:
+        """Links with which anyone may read a conversation: create, list and revoke them."""
+        return Shares(self)
 
     async def exists(self, cls: type[Agent] | str, name: str) -> bool:
         """Tell whether an agent is stored or loaded; does not create it. `cls` is a class, or its kind."""

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from ...errors import NoJsonForm, UsageError
-from ...ids import CallId, parent_id, split_agent_id
+from ...events import ShareContent
+from ...ids import CallId, ShareId, parent_id, split_agent_id
 from ...messages.json_values import plain_json
 from ...principals import Principal
 from ..agent_tools.types import type_name
@@ -252,6 +255,38 @@ async def mark_read(agent: Any, principal: str, messages: int | None) -> None:
 async def presence(agent: Any, known: list[list[str | None]] | None) -> list[tuple[str, str | None]]:
     here = await agent._runtime.conversation.presence(known)
     return [(who.id, who.name) for who in here]
+
+
+@_operation
+async def create_share(
+    agent: Any,
+    share: str,
+    digest: str,
+    frozen: bool,
+    expires_at: int | None,
+    shows: dict[str, Any],
+    label: str | None,
+) -> Any:
+    record = await agent._runtime.shares.create(
+        ShareId(share),
+        digest,
+        frozen=frozen,
+        expires_at=expires_at,
+        shows=msgspec.convert(shows, ShareContent),
+        label=label,
+    )
+    return msgspec.to_builtins(record)
+
+
+@_operation
+async def list_shares(agent: Any) -> Any:
+    return msgspec.to_builtins(await agent._runtime.shares.list())
+
+
+@_operation
+async def revoke_share(agent: Any, share: str) -> bool:
+    revoked: bool = await agent._runtime.shares.revoke(ShareId(share))
+    return revoked
 
 
 @_operation

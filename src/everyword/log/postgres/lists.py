@@ -14,7 +14,9 @@ from ..lists import (
     ConversationQuery,
     ListedApproval,
     ListedConversation,
+    SharedAgent,
     conversation_statement,
+    decode_share,
 )
 from .queries import Queries
 
@@ -94,6 +96,10 @@ class PostgresLists:
             for row in rows
         ]
         return [each for each in found if query.owner is None or each.owner == query.owner]
+
+    async def find_share(self, digest: str) -> SharedAgent | None:
+        found = await self._queries().listed("find_share", digest)
+        return decode_share(found[0]["id"], found[0]["body"]) if found else None
 
     async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
         found = await self._queries().listed("lists_changed", at)

@@ -23,7 +23,15 @@ from ...rows import (
     listed_columns,
     listed_owner,
 )
-from ..lists import ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, conversation_statement
+from ..lists import (
+    ApprovalQuery,
+    ConversationQuery,
+    ListedApproval,
+    ListedConversation,
+    SharedAgent,
+    conversation_statement,
+    decode_share,
+)
 from .queries import Reader
 from .reader_pool import ReaderPool
 from .searches import search_conversations
@@ -93,6 +101,10 @@ class SqliteLists:
             for each, name, body, above in rows
         ]
         return [each for each in found if query.owner is None or each.owner == query.owner]
+
+    async def find_share(self, digest: str) -> SharedAgent | None:
+        found = await self._all("find_share", (digest,))
+        return decode_share(*found[0]) if found else None
 
     async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
         return at, []

@@ -23,6 +23,7 @@ from .attachments import AttachmentsAccess
 from .conversation import ConversationAccess
 from .fibers import FibersAccess
 from .jobs import JobsAccess
+from .shares import SharesAccess
 from .state import StateAccess
 from .storage import StorageAccess
 from .sub_agents import SubAgentsAccess
@@ -106,6 +107,11 @@ class AgentRuntime:
     def conversation(self) -> ConversationAccess:
         """What lists show of the conversation, and the approvals that it waits for."""
         return ConversationAccess(self._directory, self._agent)
+
+    @property
+    def shares(self) -> SharesAccess:
+        """The shared links of the conversation."""
+        return SharesAccess(self._directory, self._agent)
 
     @property
     def calls(self) -> MethodCalls:

@@ -15,7 +15,7 @@ from ...log.lists import (
     select_conversations,
     texts_of,
 )
-from ...rows import CONVERSATION, KeptRow, decode_text, encode_listed
+from ...rows import CONVERSATION, SHARE, KeptRow, decode_text, encode_listed
 from .server import Call, statement
 from .tables import Row, rows
 
@@ -123,3 +123,9 @@ def _approvals(
 async def lists_changed(call: Call, since: int) -> list[Row]:
     now = int(call.now)
     return rows("now_ms id at", [[now, None, None], *([now, each, now] for each in {each for each, _ in _rows(call)})])
+
+
+@statement("find_share")
+async def find_share(call: Call, digest: str) -> list[Row]:
+    found = [(each, row) for each, row in _rows(call) if row.kind == SHARE and row.key == digest]
+    return rows("id body", [[each, row.body] for each, row in found])

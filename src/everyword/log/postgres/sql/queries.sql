@@ -313,3 +313,7 @@ select p.id, p.key, p.body, c.body as above from everyword.approval p
 
 -- name: lists_changed
 select * from everyword.lists_changed_1($1);
+
+-- name: find_share
+select a.id, k.body from everyword.kept k join everyword.agent a on a.key = k.agent
+  where k.kind = 'share' and k.key = $1;

@@ -419,3 +419,7 @@ SELECT p.id, p.key, p.body, c.body FROM approval AS p LEFT JOIN conversation AS 
 WHERE p.kind = 'settled' AND (p.at, p.id, p.key) < (?1, ?2, ?3)
   AND (?4 IS NULL OR c.owner = ?4) AND (?5 IS NULL OR p.root = ?5)
 ORDER BY p.at DESC, p.id DESC, p.key DESC LIMIT ?6;
+
+-- name: find_share
+SELECT a.id, k.body FROM kept AS k INDEXED BY kept_by_share JOIN agent AS a ON a.key = k.agent
+WHERE k.kind = 'share' AND k.key = ?1;

@@ -1,0 +1,80 @@
+const main = document.querySelector("main")
+const note = document.querySelector("[role=status]")
+const state = document.querySelector("#state")
+
+const localTimes = (within) => {
+  for (const time of within.querySelectorAll("time:not([title])")) {
+    const at = new Date(time.dateTime)
+    if (isNaN(at)) continue
+    time.title = time.textContent
+    time.textContent = at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" })
+  }
+}
+
+// The server escapes every text; the policy of the page forbids scripts in what is added.
+const parsed = (html) => {
+  const made = document.createElement("template")
+  made.innerHTML = html
+  localTimes(made.content)
+  return made.content
+}
+
+const partsOf = (id) => document.getElementById(id).querySelector(".parts")
+
+const show = {
+  clear: () => main.replaceChildren(),
+  message: ({ html }) => main.append(parsed(html)),
+  replace: ({ id, html }) => document.getElementById(id).replaceWith(parsed(html)),
+  end: ({ id, html }) => document.getElementById(id).querySelector(".end").replaceChildren(parsed(html)),
+  part: ({ id, part, html }) => {
+    const parts = partsOf(id)
+    const before = parts.children[part]
+    const after = before ?? parts.appendChild(document.createElement("div"))
+    const wasOpen = before?.querySelector(":scope > details")?.open
+    after.className = "part"
+    after.replaceChildren(parsed(html))
+    if (wasOpen) after.querySelector(":scope > details")?.setAttribute("open", "")
+  },
+  text: ({ id, part, text }) => partsOf(id).children[part].querySelector(".text").append(text),
+  over: ({ text }) => {
+    source.close()
+    state.className = ""
+    state.textContent = ""
+    main.replaceChildren()
+    note.textContent = text
+  },
+}
+
+// The stream was refused. The page itself says why, and a link that is over shows nothing any more.
+const explain = async () => {
+  const { status } = await fetch(location.pathname, { method: "HEAD" }).catch(() => ({ status: 503 }))
+  if (status === 404 || status === 410) main.replaceChildren()
+  note.textContent =
+    status === 410
+      ? "This link does not work any more: its time is over."
+      : status === 404
+        ? "This link does not work any more: it was revoked."
+        : "This conversation cannot be followed right now. Load the page again in a minute."
+}
+
+localTimes(document)
+const isLive = document.currentScript.dataset.live === "yes"
+const source = isLive ? new EventSource(location.pathname.replace(/\/$/, "") + "/stream") : null
+if (source) {
+  source.onopen = () => {
+    state.className = "live"
+    state.textContent = "Live"
+    note.textContent = ""
+  }
+  source.onmessage = (event) => {
+    const page = document.documentElement
+    const isAtEnd = page.scrollHeight - page.scrollTop - page.clientHeight < 80
+    for (const change of JSON.parse(event.data)) show[change.type]?.(change)
+    if (isAtEnd) page.scrollTop = page.scrollHeight
+  }
+  source.onerror = () => {
+    state.className = ""
+    state.textContent = "Not connected"
+    if (source.readyState === EventSource.CLOSED) explain()
+  }
+}
