@@ -77,6 +77,8 @@ WHERE_PATHS_ARE_MATCHED = {
     "server/http.py": "the resources of an agent",
     "server/list_resources.py": "the lists of conversations and approvals",
     "server/permissions.py": "nothing: the path is written down for the audit",
+    "server/share_resources.py": "where the app is mounted, for the path of a link",
+    "server/shared_pages.py": "the pages of shared links",
     "server/playground.py": "the feed of the playground",
     "server/health.py": "health and metrics",
     "web/page.py": "the files of the page",

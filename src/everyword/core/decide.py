@@ -153,10 +153,8 @@ def _decide(state: State, command: Command, now: Millis, rules: Rules) -> list[E
             return _move_leaf(state, command)
         case RequestApproval():
             return request_approval(_running_turn(state, command), command)
-        case ChangeConversation() | MarkRead():
-            return decide_conversation(state, command)
-        case CreateShare() | RevokeShare():
-            return decide_share(state, command, now)
+        case ChangeConversation() | MarkRead() | CreateShare() | RevokeShare():
+            return _change_conversation(state, command, now)
         case MarkHookDone():
             return [HookDone(command.turn)] if command.turn in state.hooks_due else []
         case ReplaceState():
@@ -177,6 +175,14 @@ def _decide(state: State, command: Command, now: Millis, rules: Rules) -> list[E
             return _destroy(state, command, now)
         case _:
             assert_never(command)
+
+
+def _change_conversation(
+    state: State, command: ChangeConversation | MarkRead | CreateShare | RevokeShare, now: Millis
+) -> list[Event]:
+    if isinstance(command, CreateShare | RevokeShare):
+        return decide_share(state, command, now)
+    return decide_conversation(state, command)
 
 
 def _destroy(state: State, command: DestroyAgent, now: Millis) -> list[Event]:
