@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -78,6 +80,45 @@ def test_an_excerpt_is_a_line_around_the_first_word() -> None:
 def test_an_excerpt_of_a_text_without_spaces_is_around_the_first_word() -> None:
     found = excerpt("あ" * 1000 + "東京" + "い" * 1000, query_words("東京"))
     assert "東京" in found and len(found) <= 161
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "shown"),
+    [
+        ("x" * 300 + " the Straße of Ｂerlin", "strasse", "the Straße of Ｂerlin"),
+        ("é " * 300 + "re\u0301fund_now", "refund", "re\u0301fund_now"),
+        ("é " * 300 + "w" * 70, "w" * 80, "w" * 70),
+        ("see " * 100 + "w" * 70, f"{'w' * 80} none", "w" * 70),
+    ],
+)
+def test_an_excerpt_shows_the_word_as_it_was_written(text: str, query: str, shown: str) -> None:
+    assert shown in excerpt(text, query_words(query))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a" + "\u0315\u0316" * 10_000, id="marks in turn"),
+        pytest.param("a" + "\u0315" * 10_000 + "\u0316" * 10_000, id="marks to sort"),
+        pytest.param("中" * 20_000, id="one run"),
+        pytest.param("word " * 4_000, id="words"),
+        pytest.param("é" + "\ufdfa" * 20_000, id="long forms"),
+    ],
+)
+def test_a_text_costs_no_more_than_its_length(text: str) -> None:
+    usual = seconds(lambda: text_words("Né vœu " * (MOST_TEXT // 7)))
+    assert seconds(lambda: text_words(text)) < 50 * usual
+    assert seconds(lambda: excerpt(text, ["none"])) < 50 * usual
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the processor time of the quickest of three calls, which a busy machine does not change."""
+    taken: list[float] = []
+    for _ in range(3):
+        began = time.thread_time()
+        work()
+        taken.append(time.thread_time() - began)
+    return min(taken)
 
 
 @given(st.text(min_size=1), st.integers(0, 5))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from itertools import accumulate
 from typing import Final
 
 from .errors import BadInput
@@ -27,8 +29,11 @@ MOST_WORDS: Final = 8
 BEFORE: Final = 50
 LONGEST_EXCERPT: Final = 160
 
+MOST_MARKS: Final = 30
+"""Combining marks in a row that are kept. To sort longer runs takes quadratic time; no language needs them."""
+
 _ASCII: Final = re.compile(r"[a-z0-9]+")
-_PIECE: Final = re.compile(r"[\w\u0300-\u036f]+")
+_MANY_MARKS: Final = re.compile(rf"[^\w\s]{{{MOST_MARKS + 1}}}")
 
 _ACCENTS: Final = (
     *(range(0x0300, 0x0370), range(0x0483, 0x0488), range(0x0591, 0x05C8), range(0x0610, 0x061B)),
@@ -75,20 +80,56 @@ def _remembered(known: dict[int, str], code: int, text: str) -> str:
 
 
 def _is_in(code: int, ranges: Sequence[range]) -> bool:
-    return any(code in each for each in ranges)
+    """Return whether one of the ranges, which are in order, has the character."""
+    place = bisect_right(ranges, code, key=_start)
+    return place > 0 and code in ranges[place - 1]
+
+
+def _start(each: range) -> int:
+    return each.start
+
+
+class _Folded(dict[str, str]):
+    """What each character of a text becomes by itself: letters and digits of words, with spaces between words."""
+
+    def __missing__(self, char: str) -> str:
+        folded = _folded(char).translate(_characters)
+        if ord(char) < 0x10000:
+            self[char] = folded
+        return folded
 
 
 _characters: Final = _Characters()
 _accents: Final = _Accents()
+_each_folded: Final = _Folded()
 
 
 def _words(text: str) -> list[str]:
     """Return all words of a text, in order."""
     if text.isascii():
         return _ASCII.findall(text.lower())
-    text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).translate(_accents)
     # Some characters stand for many; a database takes a megabyte of words at most.
-    return unicodedata.normalize("NFKC", text)[: 2 * MOST_TEXT].translate(_characters).split()
+    return _folded(_without_long_runs(text))[: 2 * MOST_TEXT].translate(_characters).split()
+
+
+def _folded(text: str) -> str:
+    """Return the text without differences in case, accents and forms of characters."""
+    text = unicodedata.normalize("NFKD", text)[: 4 * MOST_TEXT]
+    text = unicodedata.normalize("NFKD", text.casefold()).translate(_accents)
+    return unicodedata.normalize("NFKC", text)
+
+
+def _without_long_runs(text: str) -> str:
+    """Return the text with at most `MOST_MARKS` combining marks in a row."""
+    if not _MANY_MARKS.search(text):
+        return text
+    kept: list[str] = []
+    marks = 0
+    for char in text:
+        marks = marks + 1 if unicodedata.combining(char) else 0
+        if marks <= MOST_MARKS:
+            kept.append(char)
+    return "".join(kept)
 
 
 def text_words(text: str) -> list[str]:
@@ -131,14 +172,17 @@ def excerpt(text: str, asked: Sequence[str]) -> str:
 
 def _first_place(text: str, asked: Sequence[str]) -> int:
     """Return where the first of the asked words begins; 0 if none is found."""
-    for piece in _PIECE.finditer(text[:MOST_TEXT]):
-        if _has_any(piece[0], asked):
-            letters = enumerate(piece[0])  # in scripts without spaces each of them is a word
-            unspaced = (at for at, char in letters if _is_in(ord(char), _UNSPACED) and _has_any(char, asked))
-            return piece.start() + next(unspaced, 0)
-    return 0
+    text = text[:MOST_TEXT]
+    if text.isascii():
+        found = _word_pattern(asked, "[a-z0-9]").search(text.lower())
+        return found.start() if found is not None else 0
+    folded = [_each_folded[char] for char in text]
+    found = _word_pattern(asked, r"\S").search("".join(folded))
+    return bisect_right([*accumulate(map(len, folded))], found.start()) if found is not None else 0
 
 
-def _has_any(text: str, asked: Sequence[str]) -> bool:
-    words = {word[:LONGEST_WORD] for word in _words(text)}
-    return any(has_word(words, asked, place) for place in range(len(asked)))
+def _word_pattern(asked: Sequence[str], letter: str) -> re.Pattern[str]:
+    """Return the pattern of each of the asked words, in a text of these letters; the last one may be a beginning."""
+    wanted = [f"{re.escape(word)}{f'{letter}*+' if len(word) == LONGEST_WORD else ''}" for word in asked[:-1]]
+    wanted.append(f"{re.escape(asked[-1])}{letter}*+")
+    return re.compile(f"(?<!{letter})(?:{'|'.join(wanted)})(?!{letter})")
