@@ -26,7 +26,8 @@ from .urls import data_image, link_target
 
 __all__ = ["ending_html", "header_html", "message_html", "opening_html", "part_html", "text_html"]
 
-_FENCE: Final = re.compile(r"^(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
+_FENCE: Final = re.compile(r"^(`{3,}+|~{3,}+)[^`\n]*+$", re.MULTILINE)
+"""It gives nothing back once it has taken it: a long line of tildes would take quadratic time."""
 
 
 def message_html(message: TranscriptMessage) -> Iterator[str]:
