@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from everyword import AIChatAgent, Approval, ConversationOptions, Everyword, Principal, tool
+from everyword.agents.handles.conversations import write_cursor
 from tests.server.kit import PATIENCE, connect, serving
 from tests.server.sockets import socket
 
@@ -53,9 +55,9 @@ class Till(AIChatAgent):
 
 
 @asynccontextmanager
-async def running(**options: Any) -> AsyncIterator[tuple[Everyword, httpx.AsyncClient]]:
+async def running(store: str = "memory:", **options: Any) -> AsyncIterator[tuple[Everyword, httpx.AsyncClient]]:
     given = {"authenticate": by_header, "authorize": own_names, **options}
-    app = Everyword([Chat, Till], store="memory:", **given)
+    app = Everyword([Chat, Till], store=store, **given)
     async with asyncio.timeout(PATIENCE), serving(app) as url, connect(url) as client:
         await app.start()
         yield app, client
@@ -63,6 +65,11 @@ async def running(**options: Any) -> AsyncIterator[tuple[Everyword, httpx.AsyncC
 
 async def said(app: Everyword, name: str, text: str, who: str, cls: Any = Chat) -> None:
     await app.get(cls, name).for_principal(Principal(who)).save_messages(text)
+
+
+def nested(depth: int) -> Any:
+    """Return JSON with this many objects inside each other."""
+    return {"a": nested(depth - 1)} if depth else 1
 
 
 def user(who: str) -> dict[str, str]:
@@ -137,6 +144,11 @@ async def test_a_conversation_is_renamed_archived_read_and_deleted() -> None:
         ("GET", "/conversations?limit=0", None, "ann", 400),
         ("GET", "/conversations?limit=9999999999999999999999", None, "ann", 400),
         ("GET", "/conversations?cursor=x", None, "ann", 400),
+        ("GET", "/conversations/chat/ann%00", None, "ann", 400),
+        ("GET", "/conversations/chat/ann%2Fsub%2Fchat%2Fx/export", None, "ann", 400),
+        ("DELETE", f"/conversations/chat/ann{'x' * 600}", None, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-1", {"metadata": nested(20)}, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-1", {"metadata": nested(500)}, "ann", 400),
         ("POST", "/conversations", {}, "ann", 405),
         ("GET", "/approvals/zzz", None, "ann", 400),
         ("POST", "/approvals/WyJ0aWxsL2FubiIsImsxIl0", {"approved": True}, "ann", 404),
@@ -153,6 +165,29 @@ async def test_what_may_not_be_or_does_not_fit_is_refused(
         assert response.text.startswith("unable to ")
         (kept,) = (await app.conversations.list()).conversations
         assert (kept.title, kept.metadata, kept.archived) == ("hello", {}, False)
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite", "postgres"])
+async def test_cursors_that_clients_made_up_are_refused_or_find_nothing(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    where = {"memory": "memory:", "sqlite": str(tmp_path / "lists.db")}.get(store)
+    async with running(where or request.getfixturevalue("postgres_url")) as (app, client):
+        await said(app, "ann-1", "hello", "ann")
+        for at, agent, call in (
+            *((2**63, "chat/x", "k"), (-(10**30), "chat/x", "k"), (5, "chat/a\0", "k"), (5, "chat/a", "k\0")),
+            *((-1, "", ""), (5, "x/sub//sub/", "'"), (5, "chat/ann-1", "k")),
+        ):
+            is_usable = abs(at) < 2**62 and "\0" not in f"{agent}{call}"
+            for path in (
+                f"/conversations?cursor={write_cursor(at, agent)}",
+                f"/approvals?cursor={write_cursor(at, agent, call)}",
+                f"/approvals?settled=1&cursor={write_cursor(at, agent, call)}",
+                f"/approvals/{write_cursor(agent, call)}",
+            ):
+                response = await client.get(path, headers=user("ann"))
+                allowed = (200, 404) if is_usable else (200, 400, 404)
+                assert response.status_code in allowed, (path, response.text)
 
 
 async def test_lists_need_to_know_who_asks() -> None:

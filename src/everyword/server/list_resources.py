@@ -30,7 +30,7 @@ from ..errors import (
     TooManyQueued,
     public_text,
 )
-from ..ids import AgentId
+from ..ids import AgentId, can_name_a_root, id_problem
 from ..principals import Principal, acting_as
 from ..runtime.api.lists import ConversationStatus
 from ..wire.sse import KEEP_ALIVE, PLAIN_STREAM_HEADERS, encode_sse
@@ -152,6 +152,8 @@ class ListResources:
             allowed = ", ".join(answers)
             return refusal_response(405, f"unable to {request.method} {resource}; use {allowed}", allow=allowed)
         try:
+            if resource == CONVERSATIONS and place:
+                _check_name(place[1])
             return await self._answered(request, body, place, *found_answer)
         except BadInput as exc:
             return refusal_response(400, public_text(exc, "unable to use the request; it does not fit"))
@@ -533,6 +535,18 @@ def _place(request: Request) -> tuple[str, list[str]] | None:
         if path == resource or path.startswith(f"{resource}/"):
             return resource, [unquote(part) for part in path.removeprefix(resource).strip("/").split("/") if part]
     return None
+
+
+def _check_name(name: str) -> None:
+    """Check that a root agent can have this name: the one of a sub-agent is refused, like on every other path.
+
+    Raises:
+        BadInput: none can.
+    """
+    if (problem := id_problem(name, "its name")) is not None:
+        raise BadInput(f"unable to find a conversation; {problem}")
+    if "\0" in name or not can_name_a_root(name):
+        raise BadInput(f"unable to find a conversation named {name!r}; no conversation can have this name")
 
 
 def _wants_page(request: Request) -> bool:

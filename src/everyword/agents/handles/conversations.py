@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -39,6 +39,8 @@ MOST: Final = 200
 
 LONGEST_TITLE: Final = 200
 MOST_METADATA: Final = 4096
+DEEPEST_METADATA: Final = 16
+"""Objects and lists inside each other: more than a few could not be written as JSON in every place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +185,10 @@ class Conversations:
         """Replace the app's own data of a conversation: a JSON object of at most 4 KiB."""
         try:
             size = len(msgspec.json.encode(metadata))
-        except (TypeError, ValueError) as exc:
+        except (TypeError, ValueError, RecursionError) as exc:
             raise BadInput(f"unable to set metadata; it is not JSON ({exc})") from None
+        if not _is_nested_at_most(metadata, DEEPEST_METADATA):
+            raise BadInput(f"unable to set metadata; its objects and lists are nested deeper than {DEEPEST_METADATA}")
         if size > MOST_METADATA:
             raise BadInput(f"unable to set metadata; it has {size} bytes, and {MOST_METADATA} is the limit")
         await self._change(kind, name, metadata=metadata)
@@ -366,6 +370,14 @@ class Conversations:
         )
 
 
+def _is_nested_at_most(value: object, depth: int) -> bool:
+    """Return whether JSON has at most this many objects and lists inside each other."""
+    if not isinstance(value, dict | list):
+        return True
+    inner: Iterable[object] = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_nested_at_most(each, depth - 1) for each in inner)
+
+
 def _not_found(name: str) -> ConversationNotFound:
     return ConversationNotFound(f"unable to find the conversation {name!r}; it does not exist or has no messages")
 
@@ -387,6 +399,14 @@ def read_cursor(text: str, type: Any, what: str) -> Any:
     """
     try:
         padded = text.encode("ascii", "replace") + b"=" * (-len(text) % 4)
-        return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=type)
+        place = msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=type)
     except (msgspec.DecodeError, binascii.Error, ValueError):
+        place = ()
+    if not place or not all(map(_can_be_stored, place)):
         raise BadInput(f"unable to use {text[:80]!r}; it is not {what}") from None
+    return place
+
+
+def _can_be_stored(value: int | str) -> bool:
+    """Return whether every database takes a part of a cursor. Clients may make up cursors."""
+    return "\0" not in value if isinstance(value, str) else abs(value) < 2**62
