@@ -84,7 +84,10 @@ class ListChanges:
         def appended(batch: Batch, receipt: Receipt) -> None:
             if on_append is not None:
                 on_append(batch, receipt)
-            if self._watchers and any(isinstance(row, KeptRow) and row.kind in SHOWN for row in batch.rows):
+            if receipt.is_done and not self._watchers:
+                return
+            # A watcher that begins before the commit reads a list without it, so it has to be told.
+            if any(isinstance(row, KeptRow) and row.kind in SHOWN for row in batch.rows):
                 self._note_when_committed(root_id(batch.agent), receipt)
 
         return appended
