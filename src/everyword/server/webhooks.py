@@ -15,6 +15,8 @@ from .notification import TYPES, NotificationType
 from .webhook_signatures import ID, SIGNATURE, TIMESTAMP, sign, signing_keys
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 __all__ = ["Answer", "Webhook", "WebhookSender"]
@@ -24,6 +26,9 @@ PATIENCE: Final = 15.0
 
 MOST_READ: Final = 64 * 1024
 """Bytes of an answer that are read at most, so that the connection can be used again."""
+
+MOST_CONNECTIONS: Final = 50
+"""Connections to one receiver at a time."""
 
 LONGEST_NAME: Final = 200
 
@@ -80,7 +85,9 @@ class WebhookSender:
     """Posts to webhooks. `open` and `aclose` belong to the app's start and stop."""
 
     def __init__(self) -> None:
-        self._client: httpx.AsyncClient | None = None
+        self._clients: dict[str, httpx.AsyncClient] = {}
+        """By name of the webhook: a receiver that does not answer takes no connections from the others."""
+        self._tls: ssl.SSLContext | None = None
 
     def open(self) -> None:
         """Get ready.
@@ -92,20 +99,18 @@ class WebhookSender:
             import httpx
         except ImportError:
             raise extras.missing("httpx", "webhooks", "send webhooks") from None
-        limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
-        self._client = httpx.AsyncClient(timeout=PATIENCE, follow_redirects=False, limits=limits)
+        self._tls = httpx.create_ssl_context()
 
     async def aclose(self) -> None:
         """Close the connections."""
-        client, self._client = self._client, None
-        if client is not None:
+        clients, self._clients, self._tls = list(self._clients.values()), {}, None
+        for client in clients:
             await client.aclose()
 
     async def post(self, webhook: Webhook, id: str, timestamp: int, body: bytes) -> Answer:
         """Post one notification, signed at `timestamp`, in seconds since 1970."""
         import httpx
 
-        assert self._client is not None, "the app is running"
         headers = {
             "content-type": "application/json",
             "user-agent": "everyword",
@@ -116,7 +121,7 @@ class WebhookSender:
         answer: Answer | None = None
         try:
             async with asyncio.timeout(PATIENCE):
-                async with self._client.stream("POST", webhook.url, content=body, headers=headers) as response:
+                async with self._client(webhook).stream("POST", webhook.url, content=body, headers=headers) as response:
                     answer = Answer(response.status_code, "", _retry_after(response, timestamp))
                     await _read_some(response)
         except TimeoutError:
@@ -124,6 +129,17 @@ class WebhookSender:
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
             return answer or Answer(None, f"it could not be reached ({type(exc).__name__})")
         return answer
+
+    def _client(self, webhook: Webhook) -> httpx.AsyncClient:
+        import httpx
+
+        assert self._tls is not None, "the app is running"
+        client = self._clients.get(webhook.name)
+        if client is None:
+            limits = httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=10)
+            client = httpx.AsyncClient(timeout=PATIENCE, follow_redirects=False, limits=limits, verify=self._tls)
+            self._clients[webhook.name] = client
+        return client
 
 
 async def _read_some(response: httpx.Response) -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from everyword.ids import AgentId
-from everyword.log.sqlite.lists import NODES
+from everyword.log.sqlite.searches import NODES
 from everyword.log.sqlite.statements import SQL
 from everyword.log.sqlite.store import SqliteLog
 from everyword.rows import TEXT, KeptRow, encode_text
