@@ -14,7 +14,15 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel
 
-from everyword import ConversationOptions, Everyword, Notification, NotificationOptions, Webhook
+from everyword import (
+    AttachmentOptions,
+    ConversationOptions,
+    Everyword,
+    Limits,
+    Notification,
+    NotificationOptions,
+    Webhook,
+)
 from everyword.errors import WebhookRefused
 
 from .desk import Support, title_of
@@ -39,6 +47,8 @@ agents = Everyword(
     authenticate=authenticate,
     authorize=authorize,
     conversations=ConversationOptions(title=title_of, keep_for=timedelta(days=365)),
+    attachments=AttachmentOptions(media_types=["image/*"]),
+    limits=Limits(upload=10 * 1024 * 1024),
     notifications=NotificationOptions(
         webhooks=[Webhook(f"{URL}/hooks/everyword", HOOK_SECRET)],
         notify=tell,

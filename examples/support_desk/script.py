@@ -28,7 +28,8 @@ Step = str | tuple[str, dict[str, Any]]
 
 async def play(messages: Sequence[UIMessage]) -> AsyncIterator[str | dict[str, Any]]:
     """Yield the next step of the answer. Called again after a crash, it goes on behind the text that was said."""
-    question = next(message.text for message in reversed(messages) if message.role == "user")
+    last = next(message for message in reversed(messages) if message.role == "user")
+    question, photos = last.text, sum(part["type"] == "file" for part in last.parts)
     asked = sum(message.role == "user" for message in messages)
     parts = messages[-1].parts if messages[-1].role == "assistant" else []
     calls = [part for part in parts if part["type"].startswith("tool-")]
@@ -36,7 +37,7 @@ async def play(messages: Sequence[UIMessage]) -> AsyncIterator[str | dict[str, A
     said = len("".join(part["text"] for part in after if part["type"] == "text"))
     if not said:
         yield {"type": "start-step"}
-    for item in _next_step(question, calls):
+    for item in _next_step(question, calls, photos):
         if isinstance(item, tuple):
             tool, given = item
             call = f"{tool}-{asked}-{len(calls)}"  # the same after a crash; models have ids of their own
@@ -50,9 +51,11 @@ async def play(messages: Sequence[UIMessage]) -> AsyncIterator[str | dict[str, A
     yield {"type": "finish-step"}
 
 
-def _next_step(question: str, calls: list[dict[str, Any]]) -> list[Step]:
+def _next_step(question: str, calls: list[dict[str, Any]], photos: int) -> list[Step]:
     found = re.search(r"\b\d{4}\b", question)
     order, text = (found[0] if found is not None else None), question.lower()
+    if order is None and photos:
+        return ["Thank you for the photo. What is the number of the order that it shows?"]
     if order is None:
         asks = "refund" in text or "address" in text or "where" in text
         return ["What is the number of the order? It is on your receipt, for example 1002." if asks else HELP]

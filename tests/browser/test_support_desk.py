@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -66,8 +65,8 @@ def free_port() -> int:
 
 @pytest.fixture
 def port(checkout: Path) -> int:
-    for file in checkout.glob("support_desk.*"):
-        os.unlink(file)
+    for made in checkout.glob("support_desk.*"):
+        shutil.rmtree(made) if made.is_dir() else made.unlink()
     return free_port()
 
 
@@ -128,6 +127,28 @@ async def test_a_customer_asks_staff_approves_and_the_answer_is_unread(checkout:
         await expect(mia.get_by_text("Webhook turn.ended")).to_be_visible()
         await ann.get_by_role("button", name="Mails").click()
         await expect(ann.locator(".cards").get_by_text("Refund for order 1002")).to_be_visible()
+
+
+async def test_staff_sees_the_photo_of_a_customer_and_other_customers_do_not(checkout: Path, port: int) -> None:
+    async with serving(checkout, port), browsing() as browser:
+        ann, mia = await sign_in(browser, port, "Ann"), await sign_in(browser, port, "Mia")
+        await ann.get_by_role("button", name="New conversation").first.click()
+        box = ann.get_by_label("Photos")
+        await box.set_input_files({"name": "lamp.png", "mimeType": "image/png", "buffer": b"no image"})
+        await expect(ann.get_by_role("alert")).to_be_visible()
+        await box.set_input_files({"name": "lamp.png", "mimeType": "image/png", "buffer": await ann.screenshot()})
+        await expect(ann.get_by_role("img", name="lamp.png")).to_be_visible()
+        await expect(ann.get_by_role("alert")).to_have_count(0)
+        await ask(ann, "It arrived broken")
+        await expect(ann.locator("main").get_by_text("Thank you for the photo.")).to_be_visible()
+        await entry(mia, "It arrived broken").click()
+        photo = mia.get_by_role("img", name="lamp.png")
+        await expect(photo).to_be_visible()
+        await mia.wait_for_function("document.querySelector('.photo').naturalWidth > 100")
+        where = f"http://127.0.0.1:{port}{await photo.get_attribute('src')}"
+        assert (await mia.request.get(where)).status == 200
+        bob = await sign_in(browser, port, "Bob")
+        assert (await bob.request.get(where)).status == 403
 
 
 async def test_a_sidebar_follows_renames_archives_and_deletions_in_every_tab(checkout: Path, port: int) -> None:

@@ -4,7 +4,7 @@ import { Suspense, useEffect, useRef, useState } from "react";
 import { useAgent } from "agents/react";
 import { useAgentChat } from "@cloudflare/ai-chat/react";
 import { Away } from "./parts.jsx";
-import { conversationPath, request } from "./server.js";
+import { conversationPath, request, upload } from "./server.js";
 
 const CALLS = {
   find_order: ({ number }) => `Look up order ${number}`,
@@ -76,7 +76,7 @@ function Conversation({ name, entry, user, empty }) {
           <span>{error.message}</span> <button type="button" onClick={clearError}>Close</button>
         </p>
       )}
-      {user.role === "customer" && <Composer isBusy={isBusy} stop={stop} send={(text) => sendMessage({ text })} />}
+      {user.role === "customer" && <Composer name={name} isBusy={isBusy} stop={stop} send={sendMessage} />}
     </>
   );
 }
@@ -114,6 +114,8 @@ function useApprovals(messages, entry) {
 
 function Part({ part, approval }) {
   if (part.type === "text") return part.text ? <p>{part.text}</p> : null;
+  if (part.type === "file" && part.mediaType.startsWith("image/"))
+    return <a href={part.url} target="_blank" rel="noreferrer"><img className="photo" src={part.url} alt={part.filename ?? "A photo"} /></a>;
   if (!part.type.startsWith("tool-")) return null;
   const label = part.input && CALLS[part.type.slice(5)]?.(part.input);
   if (part.state === "approval-requested")
@@ -155,19 +157,52 @@ export function Answer({ approval, withReason, onRefused }) {
   );
 }
 
-function Composer({ isBusy, stop, send }) {
+// The text box. Photos are uploaded when they are chosen, so that a refusal is seen before the question is sent.
+function Composer({ name, isBusy, stop, send }) {
   const [text, setText] = useState("");
+  const [photos, setPhotos] = useState([]);
+  const [problem, setProblem] = useState("");
+  const [isUploading, setIsUploading] = useState(false);
+  const input = useRef(null);
+  async function choose(event) {
+    const chosen = [...event.target.files];
+    event.target.value = "";
+    setProblem("");
+    setIsUploading(true);
+    try {
+      for (const file of chosen) {
+        const photo = await upload(name, file);
+        setPhotos((before) => [...before, photo]);
+      }
+    } catch (failure) {
+      setProblem(failure.message);
+    }
+    setIsUploading(false);
+  }
   const submit = (event) => {
     event.preventDefault();
-    if (!text.trim()) return;
-    send(text);
+    if (isUploading || (!text.trim() && !photos.length)) return;
+    send({ text, files: photos });
     setText("");
+    setPhotos([]);
   };
   return (
     <form className="composer" onSubmit={submit}>
-      <input value={text} onChange={(event) => setText(event.target.value)} placeholder="How can we help?" aria-label="Your message" autoComplete="off" />
+      {problem && <p role="alert">{problem}</p>}
+      {photos.length > 0 && (
+        <div className="photos">
+          {photos.map((each, index) => (
+            <button key={index} type="button" title={`Remove ${each.filename}`} onClick={() => setPhotos(photos.filter((other) => other !== each))}>
+              <img src={each.url} alt={each.filename} /> ×
+            </button>
+          ))}
+        </div>
+      )}
+      <input ref={input} type="file" accept="image/*" multiple hidden onChange={choose} aria-label="Photos" />
+      <button type="button" disabled={isUploading} onClick={() => input.current.click()}>{isUploading ? "Uploading…" : "Photo"}</button>
+      <input className="text" value={text} onChange={(event) => setText(event.target.value)} placeholder="How can we help?" aria-label="Your message" autoComplete="off" />
       {isBusy && <button type="button" onClick={() => stop()}>Stop</button>}
-      <button type="submit" className="primary" disabled={!text.trim()}>Send</button>
+      <button type="submit" className="primary" disabled={isUploading || (!text.trim() && !photos.length)}>Send</button>
     </form>
   );
 }

@@ -24,6 +24,15 @@ function sentence(text) {
   return why ? why[0].toUpperCase() + why.slice(1) + (/[.!?]$/.test(why) ? "" : ".") : "That did not work. Try again.";
 }
 
+// Stores a photo beside the conversation and returns the part of a message that shows it.
+export async function upload(name, file) {
+  const path = `/agents/support/${encodeURIComponent(name)}/attachments?filename=${encodeURIComponent(file.name)}`;
+  const response = await fetch(path, { method: "POST", body: file }).catch(() => null);
+  if (!response) throw new Error("The server could not be reached. Try again.");
+  if (!response.ok) throw new Error(sentence(await response.text()));
+  return response.json();
+}
+
 export const conversationPath = (each) => `/agents/conversations/${each.kind}/${encodeURIComponent(each.name)}`;
 
 // Follows server-sent events for as long as the component is shown. The browser reconnects by itself, but not after
