@@ -1,0 +1,29 @@
+"""A real process is killed while it shares: links that were answered work, revoked ones do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from everyword import Everyword
+from tests.crash.sharing import Chat
+from tests.forked_processes import fork_process
+
+
+@pytest.mark.crash
+async def test_links_that_were_answered_survive_and_revocations_do(tmp_path: Path) -> None:
+    log, over = tmp_path / "log.db", set[str]()
+    for life in range(6):
+        child, created, revoked = fork_process("tests.crash.sharing", str(log)), set[str](), set[str]()
+        for _ in range(7 + 5 * life):
+            word, token = child.read(until="").split()
+            (created if word == "created" else revoked).add(token)
+        child.kill()
+        async with Everyword([Chat], store=str(log)) as app:
+            found = {token: await app.shares.find(token) for token in created | revoked | over}
+        assert {token for token in revoked | over if found[token] is not None} == set()
+        # One may have been revoked right before the kill, without an answer.
+        lost = {token for token in created - revoked if found[token] is None}
+        assert len(lost) <= 1 and len(created - revoked - lost) >= 2
+        over |= revoked
