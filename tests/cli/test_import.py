@@ -85,7 +85,7 @@ def _without_a_line(lines: list[bytes]) -> bytes:
         (lambda lines: b"".join(lines[:-1]), "its end is missing"),
         (lambda lines: b"".join(lines[:7]), "its end is missing"),
         (lambda lines: b"".join(lines).replace(b"Hello", b"Hallo"), "changed or damaged"),
-        (lambda lines: b"".join(lines).replace(b'"version":1', b'"version":3'), "Upgrade everyword"),
+        (lambda lines: b"".join(lines).replace(b'"version":1', b'"version":4'), "Upgrade everyword"),
         (lambda lines: gzip.compress(b"".join(lines))[:-20], "Is the file incomplete"),
         (
             lambda lines: _summed([lines[0], lines[1], b'{"seq":1,"at":1,"event":{"t":"new.kind"}}\n', *lines[3:]]),

@@ -3,9 +3,10 @@
 The first line is a header, then come agents, the one asked for first and its sub-agents behind it, each as a line that
 names it and a line for each of its events. The agent's own SQL database follows its events, in lines of at most
 `DATABASE_PART` bytes each, in base 64. The last line has the number of agents and events and a digest of all that
-stands before it. The file is compressed when its name ends in `.gz`. Unknown fields are passed over, so that later
+stands before it. The contents of attachments follow the last agent, each as a line that names it and lines of its
+content. The file is compressed when its name ends in `.gz`. Unknown fields are passed over, so that later
 versions may add some; a later `version` means that they must not be. A file without databases has version 1, which
-releases before databases were exported read, too.
+releases before databases were exported read, too; one without attachments has at most version 2.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ __all__ = ["FORMAT", "VERSION", "Packed", "pack", "unpack"]
 FORMAT = "everyword.agent"
 FORMER_FORMAT = "holdfast.agent"
 """The format name in files written while the package was called holdfast."""
-VERSION = 2
+VERSION = 3
+WITHOUT_ATTACHMENTS = 2
 WITHOUT_DATABASES = 1
 
 DATABASE_PART = 512 * 1024
@@ -50,6 +52,8 @@ class _Line(msgspec.Struct):
 
     agent: AgentId | None = None
     database: bytes | None = None
+    attachment: str | None = None
+    content: bytes | None = None
     events: int = 0
     at: Millis = Millis(0)
     event: msgspec.Raw = msgspec.Raw(b"")
@@ -64,6 +68,8 @@ class Packed:
 
     agents: dict[AgentId, list[Copied]] = field(default_factory=dict)
     databases: dict[AgentId, bytes] = field(default_factory=dict)
+    attachments: dict[str, bytes] = field(default_factory=dict)
+    """Contents of the conversation's attachments, by hash."""
     exported_at: str = ""
 
 
@@ -84,9 +90,11 @@ def pack(
     agents: Sequence[tuple[AgentId, Sequence[Stored]]],
     exported_at: str,
     databases: Mapping[AgentId, bytes] = MappingProxyType({}),
+    attachments: Mapping[str, bytes] = MappingProxyType({}),
 ) -> int:
-    """Write the agents, with their own SQL databases; return the number of events."""
-    summing, version = _Summing(out), VERSION if databases else WITHOUT_DATABASES
+    """Write the agents, with their own SQL databases and attachments; return the number of events."""
+    summing, version = _Summing(out), WITHOUT_ATTACHMENTS if databases else WITHOUT_DATABASES
+    version = VERSION if attachments else version
     summing.line({"format": FORMAT, "version": version, "everyword": __version__, "exportedAt": exported_at})
     events = 0
     for agent, log in agents:
@@ -99,6 +107,10 @@ def pack(
         image = databases.get(agent, b"")
         for start in range(0, len(image), DATABASE_PART):
             summing.line({"database": image[start : start + DATABASE_PART]})
+    for sha256, content in attachments.items():
+        summing.line({"attachment": sha256})
+        for start in range(0, len(content), DATABASE_PART):
+            summing.line({"content": content[start : start + DATABASE_PART]})
     out.write(_encode({"agents": len(agents), "events": events, "sha256": summing.digest.hexdigest()}) + b"\n")
     return events
 
@@ -203,6 +215,7 @@ def _check_sum(path: str, lines: Sequence[bytes]) -> None:
 def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
     events: list[Copied] = []
     images: dict[AgentId, list[bytes]] = {}
+    contents: dict[str, list[bytes]] = {}
     expected = 0
     for number, line in enumerate(lines[1:-1], 2):
         try:
@@ -211,6 +224,10 @@ def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
                 _check_count(path, expected, events)
                 events, expected = [], told.events
                 packed.agents[told.agent] = events
+            elif told.attachment is not None:
+                contents[told.attachment] = []
+            elif told.content is not None and contents:
+                contents[next(reversed(contents))].append(told.content)
             elif told.database is not None and packed.agents:
                 images.setdefault(next(reversed(packed.agents)), []).append(told.database)
             else:
@@ -222,6 +239,10 @@ def _read_agents(path: str, lines: Sequence[bytes], packed: Packed) -> None:
             ) from exc
     _check_count(path, expected, events)
     packed.databases = {agent: b"".join(parts) for agent, parts in images.items()}
+    packed.attachments = {sha256: b"".join(parts) for sha256, parts in contents.items()}
+    for sha256, content in packed.attachments.items():
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise BadInput(f"unable to import {path!r}; attachment {sha256} is damaged. Export it again")
     if not packed.agents:
         raise BadInput(f"unable to import {path!r}; it contains no agent")
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from ..ids import Millis
 
-__all__ = ["age", "clean", "count_of", "iso", "one_line", "size_of"]
+__all__ = ["age", "attached", "clean", "count_of", "iso", "one_line", "size_of"]
 
 _CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
 # These change the direction of the text that follows, and can make a line read differently from what it contains.
@@ -60,6 +60,11 @@ def size_of(count: float) -> str:
 def own_databases(count: int) -> str:
     """Return `, 2 SQL databases`; nothing for none."""
     return f", {count_of(count, 'SQL database')}" if count else ""
+
+
+def attached(count: int) -> str:
+    """Return `, 2 attachments`; nothing for none."""
+    return f", {count_of(count, 'attachment')}" if count else ""
 
 
 def count_of(count: int, noun: str) -> str:

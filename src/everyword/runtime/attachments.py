@@ -18,6 +18,8 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from ..attachments.base import INCOMING, Blob, BlobStore, pieces_of
 from ..attachments.keys import blob_key, folder_of, owner_key
 from ..attachments.media_types import SNIFFED, media_type_problem
@@ -25,9 +27,17 @@ from ..attachments.signatures import LinkSigner
 from ..errors import AttachmentRefused, UsageError
 from ..events import Identity
 from ..ids import AgentId, root_id
-from ..messages.attachments import MovedFile, attachment_url, has_large_data_url, move_data_urls, referenced_by
+from ..messages.attachments import (
+    MovedFile,
+    attachment_url,
+    find_references,
+    has_large_data_url,
+    move_data_urls,
+    referenced_by,
+    with_agent_path,
+)
 
-__all__ = ["AttachmentRules", "Attachments", "Scan", "Upload", "storing"]
+__all__ = ["AttachmentRules", "Attachments", "Scan", "Upload", "copying", "storing"]
 
 log = logging.getLogger("everyword.runtime")
 
@@ -265,6 +275,15 @@ class Attachments:
         named = {"filename": filename} if filename else {}
         return {"type": "file", "mediaType": media_type, **named, "url": self.url(agent, sha256, prefix)}
 
+    async def copy(self, source: AgentId, target: AgentId, hashes: Iterable[str]) -> None:
+        """Copy contents to another conversation, piece by piece; what is not stored is left out."""
+        await self._name_folder(target)
+        for sha256 in hashes:
+            blob = await self.store.find(blob_key(source, sha256))
+            if blob is not None:
+                await self.store.put(blob_key(target, sha256), self.read(source, sha256))
+        self._used.pop(folder_of(target), None)
+
     # -- reading ---------------------------------------------------------------------------------------------------
 
     async def find(self, agent: AgentId, sha256: str) -> Blob | None:
@@ -327,6 +346,25 @@ async def storing(
         return
     async with attachments.storing(agent, messages, prefix=prefix, sender=sender) as moved:
         yield moved
+
+
+@asynccontextmanager
+async def copying(
+    attachments: Attachments | None, source: AgentId, target: AgentId, messages: Sequence[JsonObject]
+) -> AsyncIterator[Sequence[JsonObject]]:
+    """Copy the attachments of messages to another agent; yield the messages with its URLs, to commit in the block.
+
+    A content that is not stored any more is left out.
+    """
+    body = msgspec.json.encode(messages)
+    hashes = find_references(body)
+    if attachments is None or not hashes:
+        yield messages
+        return
+    async with attachments.holds.hold([blob_key(target, sha256) for sha256 in hashes]):
+        if folder_of(source) != folder_of(target):
+            await attachments.copy(source, target, hashes)
+        yield msgspec.json.decode(with_agent_path(body, source, target))
 
 
 class BlobHolds:

@@ -18,7 +18,15 @@ from ..log.sqlite.store import SqliteLog
 from ..runtime.attachments import Attachments
 from .node_settings import NodeSettings
 
-__all__ = ["Durability", "attachments_beside", "can_be_shared", "forget_agent", "open_blob_store", "open_store"]
+__all__ = [
+    "Durability",
+    "attachments_beside",
+    "can_be_shared",
+    "drop_database",
+    "forget_agent",
+    "open_blob_store",
+    "open_store",
+]
 __all__ += ["shown_store"]
 
 Durability = Literal["process", "power"]
@@ -88,9 +96,14 @@ def can_be_shared(store: str | LogStore) -> bool:
     return is_postgres(store) if isinstance(store, str) else store.nodes is not None
 
 
-async def forget_agent(store: LogStore, attachments: Attachments | None, agent: AgentId) -> None:
-    """Remove what an agent keeps outside of the log: its own database, after its queued statements, and attachments."""
+async def drop_database(store: LogStore, agent: AgentId) -> None:
+    """Remove the agent's own database, if it has one; statements that are queued run first."""
     if store.databases is not None:
         await store.databases.drop(agent)
+
+
+async def forget_agent(store: LogStore, attachments: Attachments | None, agent: AgentId) -> None:
+    """Remove what an agent keeps outside of the log: its own database, and attachments."""
+    await drop_database(store, agent)
     if attachments is not None:
         await attachments.drop(agent)

@@ -9,14 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...attachments.keys import folder_of, hash_in
 from ...core.wanted import wanted
 from ...errors import LogLocked, OwnedElsewhere, UsageError
-from ...ids import AgentId
+from ...ids import AgentId, root_id
 from ...log.base import Stored
 from ...log.postgres.address import DatabaseAddress, is_postgres
 from ...runtime.clock import SystemClock
 from ...runtime.rebuild import AdminStore, fold_log
 from ..arguments import add_json
+from ..attachments import attachments_of, copy_conversation
 from ..log_comparison import Comparison, compare_logs, read_pages
 from ..log_reader import LogReader
 from ..output import Output, Progress
@@ -37,6 +39,8 @@ If the copy is interrupted, run it again: it continues, and copies nothing twice
 compared event by event; the exit code is 1 if they differ. A database that has an agent of the same name with another
 log is refused before anything is written. For the way back, use `everyword export` and `everyword import`.
 
+Attachments are copied with --attachments, the place that the app on the database uses.
+
 examples:
   everyword copy everyword.db postgresql://everyword@db.internal/everyword
   everyword copy old.db 'postgresql:///everyword?schema=chat' --json
@@ -49,6 +53,9 @@ NAMED = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="FILE", help="database file")
     parser.add_argument("target", metavar="STORE", help="address of the database: postgresql://…")
+    parser.add_argument(
+        "--attachments", metavar="PLACE", help="folder or s3://bucket/prefix for the attachments of the target"
+    )
     add_json(parser)
 
 
@@ -59,7 +66,8 @@ def run(chosen: argparse.Namespace) -> int:
             "unable to copy; this command copies a file into a PostgreSQL database: "
             "everyword copy old.db postgresql://…. For the way back, use `everyword export` and `everyword import`"
         )
-    return asyncio.run(_copy(Output(is_json=chosen.json), chosen.source, chosen.target))
+    output = Output(is_json=chosen.json)
+    return asyncio.run(_copy(output, chosen.source, chosen.target, chosen.attachments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,7 @@ async def _opened(db: str) -> AsyncIterator[_Source]:
         yield _Source(store, reader)
 
 
-async def _copy(output: Output, source_db: str, target_db: str) -> int:
+async def _copy(output: Output, source_db: str, target_db: str, place: str | None) -> int:
     copied: dict[AgentId, bytes | None] = {}
     async with _opened(source_db) as source:
         target = open_postgres(target_db, "copy")
@@ -89,6 +97,7 @@ async def _copy(output: Output, source_db: str, target_db: str) -> int:
             counts = await source.reader.stored_counts()
             with output.progress("copying", sum(counts.get(agent, (0, 0))[0] for agent in missing)) as bar:
                 for agent in missing:
+                    await _copy_attachments(source_db, place, agent)
                     copied[agent] = await _copy_agent(source, target, agent, bar)
             compared = await _compare(output, source, target, missing)
         finally:
@@ -96,6 +105,14 @@ async def _copy(output: Output, source_db: str, target_db: str) -> int:
     await _compare_databases(target_db, copied, compared)
     _report(output, target_db, present, compared, copied)
     return 0 if all(each.is_same for each in compared.values()) else 1
+
+
+async def _copy_attachments(source_db: str, place: str | None, agent: AgentId) -> None:
+    """Copy the contents of a conversation, before its messages."""
+    source, target = attachments_of(source_db, None), attachments_of("postgresql://", place)
+    if source is not None and target is not None and agent == root_id(agent):
+        names = [hash_in(blob.key) async for blob in source.list(f"{folder_of(agent)}/")]
+        await copy_conversation(source, target, agent, agent, filter(None, names))
 
 
 def _refuse_others(present: dict[AgentId, Comparison], target_db: str) -> None:

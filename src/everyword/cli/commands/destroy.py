@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 
+from ...attachments.base import BlobStore
 from ...core.project import DESTROYED
 from ...errors import UsageError
 from ...events import AgentDestroyed, encode_event, kind_of
@@ -13,8 +14,9 @@ from ...ids import AgentId, Seq, agent_id, children_prefix
 from ...log.base import Batch, Entry
 from ...runtime.clock import SystemClock
 from ...runtime.rebuild import AdminStore
-from ...server.stores import forget_agent
+from ...server.stores import drop_database
 from ..arguments import add_store
+from ..attachments import add_attachments, attachments_of, drop_attachments
 from ..output import Output
 from ..store_access import find_agent, leased, writing
 from ..text import count_of
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="KIND", help="the agent's kind, or kind/name")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the agent's name")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    add_attachments(parser)
     add_store(parser)
 
 
@@ -54,7 +57,7 @@ async def _destroy(output: Output, chosen: argparse.Namespace) -> int:
         if not chosen.yes and not _is_confirmed(agent, len(below)):
             output.note("nothing was deleted")
             return NOT_CONFIRMED
-        await _erase(store, agent, below)
+        await _erase(store, agent, below, attachments_of(chosen.db, chosen.attachments))
     if output.is_json:
         output.json({"agent": agent, "below": below})
     else:
@@ -86,7 +89,7 @@ def _with(below: int) -> str:
     return f" and {count_of(below, 'agent')} below it" if below else ""
 
 
-async def _erase(store: AdminStore, agent: AgentId, below: list[AgentId]) -> None:
+async def _erase(store: AdminStore, agent: AgentId, below: list[AgentId], blobs: BlobStore | None) -> None:
     """Do what a server does: commit the end first, so that the next start after a crash completes it."""
     event, now = AgentDestroyed(), SystemClock().now()
     async with leased(store, agent, "destroy") as activation:
@@ -94,5 +97,6 @@ async def _erase(store: AdminStore, agent: AgentId, below: list[AgentId]) -> Non
         batch = Batch(agent, activation.epoch, Seq(activation.head + 1), now, [entry], [DESTROYED], now)
         await store.append([batch])[0]
         for each in (agent, *below):
-            await forget_agent(store, None, each)
+            await drop_database(store, each)
+        await drop_attachments(blobs, agent)
         await store.destroy(agent, activation.epoch)

@@ -19,6 +19,7 @@ from ..agent_check import CheckedAgent, examine
 from ..app_check import check_setup
 from ..app_import import DEFAULT_APP
 from ..arguments import add_store
+from ..attachments import CheckedAttachments, add_attachments, attachments_of, check_attachments
 from ..log_reader import LogReader
 from ..output import Output
 from ..store_access import find_agent, leased_if_shared, reading, shown_address, writing
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     app = parser.add_mutually_exclusive_group()
     app.add_argument("--app", metavar="APP", help="also check this app (default: app.py, if it exists)")
     app.add_argument("--no-app", dest="app", action="store_const", const="", help="check no app")
+    add_attachments(parser)
     add_store(parser)
 
 
@@ -99,6 +101,8 @@ async def _doctor(
         twice = [agents for app in apps for agents in doubles(known, app.kinds_of)]
         agents = [find_agent(known, agent, chosen.db) for agent in chosen.agents] or known
         examined = await _examine(output, store, agents)
+        blobs = attachments_of(chosen.db, chosen.attachments)
+        files = await check_attachments(blobs, store, agents, known) if blobs is not None else CheckedAttachments()
     fixed: list[AgentId] = []
     if chosen.fix and not damage:
         fixed = await _fix(output, chosen.db, [each for each in examined if each.findings and each.is_curable])
@@ -108,8 +112,10 @@ async def _doctor(
     is_healthy = not damage and not setup and not twice and not any(each.findings for each in examined)
     if output.is_json:
         found = _as_json(shown_address(chosen.db), damage, examined, fixed, is_healthy=is_healthy)
-        output.json({**found, "app": named, "setup": list(setup), "doubles": twice})
+        output.json({**found, "app": named, "setup": list(setup), "doubles": twice, "attachments": files.as_json()})
     else:
+        for line in files.lines():
+            output.note(one_line(line))
         for agents in twice:
             output.print(
                 f"{output.style('✗', 'red')} {one_line(' and '.join(agents))}: two agents with kinds of the same class"

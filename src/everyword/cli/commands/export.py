@@ -21,16 +21,17 @@ from ...transcripts.formats import FORMATS, filename_of, write_record
 from ..agent_copy import read_log, without_detail
 from ..agent_file import opened_to_write, pack
 from ..arguments import add_agent, add_store
+from ..attachments import add_attachments, attachments_of, read_attachments
 from ..output import Output
 from ..store_access import find_agent, reading
-from ..text import count_of, iso, own_databases
+from ..text import attached, count_of, iso, own_databases
 
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
-Write an agent and all its sub-agents to one file, with their own SQL databases: lines of JSON with a checksum,
-compressed if the name ends in .gz. `everyword import` reads it into a file or a PostgreSQL database. Works while a
-server is running. Exception texts may contain secrets and are left out unless you pass --with-details.
+Write an agent and all its sub-agents to one file, with their own SQL databases and attachments: lines of JSON with a
+checksum, compressed if the name ends in .gz. `everyword import` reads it into a file or a PostgreSQL database. Works
+while a server is running. Exception texts may contain secrets and are left out unless you pass --with-details.
 
 With --format, write the conversation for people instead: markdown, html (one file, nothing else needed) or json. Such a
 file cannot be imported.
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("--with-details", action="store_true", help="keep the texts of exceptions")
+    add_attachments(parser)
     add_store(parser)
 
 
@@ -114,21 +116,24 @@ async def _export(output: Output, chosen: argparse.Namespace) -> int:
                 if database is not None:
                     databases[member] = database
                 bar.step(member)
+        contents = await read_attachments(attachments_of(chosen.db, chosen.attachments), store, family)
     if left_out:
         output.note(f"{count_of(left_out, 'exception text')} left out; --with-details keeps them")
     now = iso(SystemClock().now()) or ""
     if chosen.output == "-":
-        pack(sys.stdout.buffer, logs, now, databases)
+        pack(sys.stdout.buffer, logs, now, databases, contents)
         sys.stdout.flush()
         return 0
     path = chosen.output or f"{agent.replace('/', '-')}.everyword.gz"
     with opened_to_write(path, may_replace=chosen.force) as out:
-        events = pack(out, logs, now, databases)
+        events = pack(out, logs, now, databases, contents)
     if output.is_json:
-        output.json({"file": path, "agents": family, "events": events, "databases": len(databases)})
+        counts = {"events": events, "databases": len(databases), "attachments": len(contents)}
+        output.json({"file": path, "agents": family, **counts})
     else:
         below = f" and {count_of(len(family) - 1, 'sub-agent')}" if len(family) > 1 else ""
-        output.print(f"{path}: {agent}{below}, {count_of(events, 'event')}{own_databases(len(databases))}")
+        own = own_databases(len(databases)) + attached(len(contents))
+        output.print(f"{path}: {agent}{below}, {count_of(events, 'event')}{own}")
     return 0
 
 

@@ -12,10 +12,12 @@ from ...core.commands import PutMessages
 from ...core.decide import decide
 from ...core.state import Rules, State
 from ...errors import UsageError
-from ...ids import AgentId, MessageId, agent_id, can_name_a_root, split_agent_id
+from ...ids import AgentId, MessageId, agent_id, can_name_a_root, root_id, split_agent_id
+from ...messages.attachments import find_references, with_agent_path
 from ...runtime.clock import SystemClock
 from ..agent_copy import fresh, write_agent
 from ..arguments import add_agent, add_store
+from ..attachments import add_attachments, attachments_of, copy_conversation
 from ..output import Output
 from ..store_access import find_agent, reading, writing
 from ..text import count_of
@@ -25,7 +27,8 @@ __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
 Copy a conversation up to a message into a new agent. The messages on the branch that leads to that message are
-copied; turns, state, jobs and the agent's own SQL database are not. `everyword show` lists the message ids.
+copied, with their attachments; turns, state, jobs and the agent's own SQL database are not. `everyword show` lists the
+message ids.
 
 examples:
   everyword fork chat/ann ann-2
@@ -37,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_agent(parser)
     parser.add_argument("new", metavar="NEW", help="name, or kind/name, of the new agent")
     parser.add_argument("--at", metavar="MESSAGE", help="id of the last message to copy (default: all messages)")
+    add_attachments(parser)
     add_store(parser)
 
 
@@ -55,10 +59,14 @@ async def _fork(output: Output, chosen: argparse.Namespace) -> int:
     target = _target(agent, chosen.new)
     if target in agents:
         raise UsageError(f"unable to fork into {target!r}; an agent with this name exists. Choose another name")
-    path = _path(state, agent, chosen.at)
+    body = msgspec.json.encode(_path(state, agent, chosen.at))
+    path: list[dict[str, Any]] = msgspec.json.decode(with_agent_path(body, agent, target))
     now = SystemClock().now()
     events = decide(State(), PutMessages(path, cause="forked", is_copy=True), now, Rules())
     async with writing(chosen.db, "fork in") as store:
+        blobs = attachments_of(chosen.db, chosen.attachments)
+        if blobs is not None and root_id(agent) != root_id(target):
+            await copy_conversation(blobs, blobs, agent, target, find_references(body))
         await write_agent(store, target, fresh(events, now), "fork into")
     if output.is_json:
         output.json({"agent": target, "forkedFrom": agent, "at": path[-1]["id"], "messages": len(path)})

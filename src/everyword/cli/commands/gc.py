@@ -14,6 +14,7 @@ from ...log.postgres.address import is_postgres
 from ...log.sqlite.lock import FileLock
 from ...runtime.clock import SystemClock
 from ..arguments import add_store, parse_duration
+from ..attachments import add_attachments, attachments_of, collect_attachments
 from ..log_reader import Prunable
 from ..output import Output
 from ..store_access import PATIENCE, path_of, reading, writing
@@ -24,7 +25,8 @@ __all__ = ["HELP", "add_arguments", "run"]
 HELP = """\
 Delete the chunks of turns that ended more than --keep ago, and states that were replaced before that; report the
 space freed. Messages, turns, their outcomes and the current state are kept: chunks only serve clients that join or
-replay a turn. A running server does this by itself.
+replay a turn. Attachments that no message refers to are deleted, too, if they were written more than --keep ago. A
+running server does this by itself.
 
 examples:
   everyword gc --dry-run
@@ -42,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="only report what would be deleted")
     parser.add_argument("--shrink", action="store_true", help="return the freed space to the disk; files only")
+    add_attachments(parser)
     add_store(parser)
 
 
@@ -83,15 +86,17 @@ async def _collect(output: Output, chosen: argparse.Namespace, before: Millis) -
                 pruned = await store.prune(before)
                 chunks, states, more = chunks + pruned.chunks, states + pruned.states, pruned.more
                 bar.step(amount=pruned.chunks + pruned.states)
+        blobs = attachments_of(chosen.db, chosen.attachments)
+        files = await collect_attachments(blobs, store, before, is_dry=False) if blobs is not None else (0, 0)
     done = Prunable(chunks, states, found.bytes)
     if chosen.shrink:
         _shrink(path_of(chosen.db))
     async with reading(chosen.db) as file:
         new_size, free = await file.sizes()
     if output.is_json:
-        output.json({**done._asdict(), "fileBytes": new_size, "freeBytes": free, "wasBytes": size})
+        output.json({**done._asdict(), "fileBytes": new_size, "freeBytes": free, "wasBytes": size, **_as_json(files)})
         return 0
-    output.print(f"deleted {_counted(done)}")
+    output.print(f"deleted {_counted(done)}{_files(files)}")
     if chosen.shrink:
         output.print(f"the file has {size_of(new_size)} now, {size_of(size)} before")
     elif is_postgres(chosen.db):
@@ -100,6 +105,14 @@ async def _collect(output: Output, chosen: argparse.Namespace, before: Millis) -
         output.print(f"the file keeps its size of {size_of(new_size)}; {size_of(free)} of it can be reused")
         output.note("--shrink returns it to the disk")
     return 0
+
+
+def _as_json(files: tuple[int, int]) -> dict[str, int]:
+    return {"attachments": files[0], "attachmentBytes": files[1]}
+
+
+def _files(files: tuple[int, int]) -> str:
+    return f"; {count_of(files[0], 'attachment')}, {size_of(files[1])}" if files[0] else ""
 
 
 def _counted(taken: Prunable) -> str:

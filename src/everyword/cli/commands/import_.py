@@ -6,21 +6,24 @@ import argparse
 import asyncio
 
 from ...errors import UsageError
+from ...events import decode_event
 from ...ids import AgentId, can_name_a_root, children_prefix
-from ..agent_copy import fold_events, write_agent
+from ...messages.attachments import with_agent_path
+from ..agent_copy import Copied, fold_events, write_agent
 from ..agent_file import Packed, unpack
 from ..arguments import add_store
+from ..attachments import add_attachments, attachments_of, write_attachments
 from ..output import Output
 from ..store_access import writing
-from ..text import count_of, own_databases
+from ..text import attached, count_of, own_databases
 
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = """\
-Read an agent and its sub-agents into a store, with their own SQL databases. The exported file is checked first: its
-checksum, its version, and that every log in it is consistent. The agent must not exist yet; importing the same file
-twice changes nothing, and repeating an interrupted import completes it. A turn that had not ended continues when a
-server is started.
+Read an agent and its sub-agents into a store, with their own SQL databases and attachments. The exported file is
+checked first: its checksum, its version, and that every log in it is consistent. The agent must not exist yet;
+importing the same file twice changes nothing, and repeating an interrupted import completes it. A turn that had not
+ended continues when a server is started.
 
 examples:
   everyword import chat-ann.everyword.gz
@@ -31,6 +34,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="file written by `everyword export`")
     parser.add_argument("--as", dest="new", metavar="KIND/NAME", help="import under another name")
+    add_attachments(parser)
     add_store(parser)
 
 
@@ -45,16 +49,23 @@ async def _import(output: Output, chosen: argparse.Namespace) -> int:
     is_open = 0
     async with writing(chosen.db, "import into", may_make=True) as store:
         with output.progress("writing", sum(map(len, packed.agents.values()))) as bar:
+            root, blobs = next(iter(packed.agents)), attachments_of(chosen.db, chosen.attachments)
+            if blobs is not None:  # before the messages that refer to them
+                await write_attachments(blobs, root, packed.attachments.items())
             for agent, events in packed.agents.items():
                 counts[agent] = await write_agent(store, agent, events, "import", packed.databases.get(agent))
                 is_open += len(fold_events(events, agent).open)
                 bar.step(agent, len(events))
     written = sum(counts.values())
     databases = sum(counts[agent] == len(packed.agents[agent]) for agent in packed.databases)
+    attachments = len(packed.attachments) if blobs is not None else 0
+    files = {"attachments": attachments}
+    if packed.attachments and blobs is None:
+        output.note(f"{count_of(len(packed.attachments), 'attachment')} left out; --attachments names a place for them")
     if output.is_json:
-        output.json({"agents": list(counts), "events": written, "openTurns": is_open, "databases": databases})
+        output.json({"agents": list(counts), "events": written, "openTurns": is_open, "databases": databases, **files})
         return 0
-    names, own = ", ".join(counts), own_databases(databases)
+    names, own = ", ".join(counts), own_databases(databases) + attached(attachments)
     result = f"{count_of(written, 'event')}{own} written" if written else "exists already, nothing written"
     output.print(f"{names}: {result}")
     if is_open:
@@ -75,6 +86,12 @@ def _renamed(packed: Packed, given: str | None) -> Packed:
     def renamed(agent: AgentId) -> AgentId:
         return new if agent == old else AgentId(replacement + agent.removeprefix(prefix))
 
-    agents = {renamed(agent): events for agent, events in packed.agents.items()}
+    agents = {renamed(agent): [_moved(event, old, new) for event in events] for agent, events in packed.agents.items()}
     databases = {renamed(agent): image for agent, image in packed.databases.items()}
-    return Packed(agents, databases, packed.exported_at)
+    return Packed(agents, databases, packed.attachments, packed.exported_at)
+
+
+def _moved(copied: Copied, old: AgentId, new: AgentId) -> Copied:
+    """Return an event with the URLs of attachments changed to the new name."""
+    body = with_agent_path(copied.body, old, new)
+    return copied if body == copied.body else Copied(copied.at, decode_event(body), body)

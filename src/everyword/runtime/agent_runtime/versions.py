@@ -14,6 +14,7 @@ from ...ids import AgentId, MessageId, NodeId, agent_id, can_name_a_root, parent
 from ...messages.message import UIMessage
 from ...messages.tool_calls import open_calls
 from ..api import VersionedPlace, VersionRecord
+from ..attachments import copying
 from ..directory import Directory
 
 __all__ = ["VersionsAccess", "is_asking"]
@@ -56,10 +57,12 @@ class VersionsAccess:
         other = agent_id(kind, name) if above is None else sub_agent_id(above, kind, name)
         async with self._directory.attach(self._agent) as loaded:
             path = await loaded.actor.inspect(lambda state: _path_to(state, message))
+            source = loaded.actor.agent
         async with self._directory.attach(other) as loaded:
             if await loaded.actor.inspect(lambda state: bool(state.tree.nodes)):
                 raise Rejected(f"unable to fork into {other!r}; it has messages already. Choose another name.")
-            await loaded.actor.ask(PutMessages(path, cause="forked", is_copy=True))
+            async with copying(self._directory.attachments, source, loaded.actor.agent, path) as copied:
+                await loaded.actor.ask(PutMessages(copied, cause="forked", is_copy=True))
         return other
 
     async def is_asking(self) -> bool:
