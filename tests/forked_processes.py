@@ -28,7 +28,13 @@ ROOT: Final = Path(__file__).parents[1]
 
 PROGRAMS: Final = (
     *("tests.browser.server_app", "tests.browser.recovery_agents", "tests.browser.example_page"),
-    *("tests.client.serving", "tests.crash.team", "tests.crash.counting", "tests.nodes.serving"),
+    *(
+        "tests.client.serving",
+        "tests.crash.team",
+        "tests.crash.counting",
+        "tests.nodes.serving",
+        "tests.erasure.killed",
+    ),
 )
 """Modules that tests run and kill. They are imported before the fork, so importing them must not start a thread."""
 

@@ -44,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
         "messages",
         "attachments",
         "log.base",
+        "log.erasing",
         "log.features",
         "log.lists",
         "log.nodes",

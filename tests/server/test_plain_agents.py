@@ -8,7 +8,7 @@ import pytest
 
 from everyword import Agent, Everyword
 from everyword.ids import AgentId
-from everyword.runtime import directory
+from everyword.runtime import activating
 from tests.server.kit import chat, connect, question, scripted, serving, talking
 
 
@@ -28,7 +28,7 @@ async def test_a_question_to_an_agent_that_does_not_chat_is_refused_and_leaves_n
 async def test_an_agent_whose_start_never_ends_is_used_all_the_same(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(directory, "START_LIMIT", 0.01)
+    monkeypatch.setattr(activating, "START_LIMIT", 0.01)
 
     async def on_start(self: object) -> None:
         await asyncio.Event().wait()

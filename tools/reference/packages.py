@@ -25,6 +25,7 @@ PACKAGES: dict[str, tuple[str, Groups]] = {
                 *("callable_method", "callable", "CallResult", "Connection", "get_current_agent", "SubAgentAddress"),
             ),
             "Agents from your own code": ("Handle", "ChatHandle", "ThinkHandle", "ConnectionRecord", "AppHandle"),
+            "Personal data": ("Principals", "ErasureReport", "ErasedAgent"),
             "Conversations and approvals": (
                 *("Conversations", "Conversation", "ConversationPage", "ConversationChange", "ConversationExport"),
                 *("ConversationOptions", "AttachmentOptions", "Upload"),
@@ -117,6 +118,7 @@ MADE_BY_US = frozenset(
     {*AGENT_CLASSES, "Turn", "Connection", "FiberContext", "Reply", "Handle", "ChatHandle", "ThinkHandle", "AppHandle"}
     | {
         "Conversations",
+        "Principals",
         "Conversation",
         "ConversationPage",
         "ConversationChange",

@@ -22,6 +22,7 @@ from .handles.conversations import Conversation, ConversationChange, Conversatio
 from .handles.exports import ConversationExport
 from .handles.handle import Handle
 from .handles.operations import ConnectionRecord
+from .handles.principals import ErasedAgent, ErasureReport, Principals
 from .handles.shares import Share, Shares
 from .jobs import Every, Job, Jobs
 from .kinds import agent_kind, kebab
@@ -48,6 +49,7 @@ __all__ += ["StepContext", "Submission", "Think", "TurnContext", "Version"]
 __all__ += ["Approval", "ApprovalPage", "Approvals", "Conversation", "ConversationChange", "ConversationPage"]
 __all__ += ["Share", "Shares"]
 __all__ += ["ConversationExport", "Conversations", "Participant", "may_approve"]
+__all__ += ["ErasedAgent", "ErasureReport", "Principals"]
 __all__ += ["Every", "Job", "scheduled"]
 __all__ += ["AgentToolLimits", "AgentToolOutput", "TurnLimits"]
 __all__ += ["AgentTools", "Fibers", "Jobs", "SubAgents", "Submissions", "Versions"]

@@ -136,6 +136,13 @@ class Agent(SharedState[StateT], HasJobs, HasFibers, Sql, HasSubAgents, HasAgent
         """Called when one of these hooks raised; the socket stays open."""
         log.error("a hook of %r raised", self, exc_info=error)
 
+    async def on_erase(self, principal: Principal) -> None:
+        """Called before a principal is erased from the agent's log; delete what your own tables and state have of it.
+
+        Called for agents whose log names the principal, again if the erasure is continued after a crash. Of the
+        principal only the id is known.
+        """
+
     async def on_request(self, request: Any) -> Any:
         """Called with an HTTP request to a path that the framework does not serve; return a Starlette response.
 

@@ -12,7 +12,8 @@ __all__ = ["HOOKS", "SETTINGS", "check_attribute", "check_members", "is_framewor
 
 HOOKS: Final = frozenset(
     {
-        *("on_start", "on_connect", "on_message", "on_close", "on_error", "on_request", "prepare_connection"),
+        *("on_start", "on_connect", "on_message", "on_close", "on_error", "on_request", "on_erase"),
+        "prepare_connection",
         *("validate_state_change", "on_state_changed", "upgrade_state"),
         *("on_before_sub_agent", "on_fiber_recovered", "on_agent_tool_start", "on_agent_tool_finish"),
         *("on_chat_message", "on_chat_response", "on_chat_recovery", "sanitize_message_for_persistence", "error_text"),

@@ -37,6 +37,7 @@ change (only while no server is running):
   everyword rebuild               recompute the tables that are derived from the log
   everyword gc                    apply the retention rules now
   everyword destroy chat ann      delete an agent permanently
+  everyword principal erase ID    delete a person's data; `export` writes it to a file
 
 exit codes: 0 success; 1 finished, problems found; 2 not done, with the reason; 3 a server is using the file.
 
@@ -45,7 +46,7 @@ Run `everyword COMMAND --help` for the options and examples of a command."""
 COMMANDS = (
     *("new", "dev", "serve"),
     *("ls", "show", "tail", "replay", "doctor", "export", "audit", "nodes"),
-    *("fork", "import", "copy", "rebuild", "gc", "destroy"),
+    *("fork", "import", "copy", "rebuild", "gc", "destroy", "principal"),
 )
 
 

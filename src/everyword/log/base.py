@@ -15,6 +15,7 @@ import msgspec
 from ..events import Event
 from ..ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ..rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
+from .erasing import StoreErasure
 from .lists import AgentLists
 from .nodes import NodeMembership
 from .receipt import Receipt, receipt_for
@@ -126,7 +127,8 @@ class Pruned(msgspec.Struct, frozen=True):
 class LogStore(Protocol):
     """The durable half of an agent: one writer per agent, any number of readers.
 
-    A store class that derives from this one has the defaults of the optional parts, `databases`, `files` and `lists`.
+    A store class that derives from this one has the defaults of the optional parts: `databases`, `files`, `lists`,
+    `erasure`.
     """
 
     @property
@@ -142,6 +144,11 @@ class LogStore(Protocol):
     @property
     def lists(self) -> AgentLists | None:
         """Lists of conversations and approvals over all agents; None, the default, for a store that keeps none."""
+        return None
+
+    @property
+    def erasure(self) -> StoreErasure | None:
+        """Erases principals from the logs; None, the default, for a store that cannot."""
         return None
 
     @property

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import assert_never
+
+import msgspec
 
 from ..errors import Fenced, LogUnavailable, UsageError
 from ..events import TurnKind
@@ -27,6 +29,7 @@ from ..rows import (
     put_listed,
 )
 from .base import REPLAYED, Activation, Batch, OneBatchAtATime, Pruned, Stored, StoreFiles, Unchanged
+from .erasing import ErasureNote, Rewriting, StoreErasure
 from .lists import (
     AgentLists,
     ApprovalQuery,
@@ -130,6 +133,7 @@ class MemoryLog(OneBatchAtATime):
         self.nodes: NodeMembership | None = None
         self.databases = SqliteAgentDatabases(MemoryBackend(), lambda: _MemoryViewSource(self._logs))
         self.lists: AgentLists | None = _MemoryLists(self._logs)
+        self.erasure: StoreErasure | None = _MemoryErasure(self._logs)
 
     async def open(self) -> None:
         if self._is_open:
@@ -322,6 +326,54 @@ class _MemoryLists:
             for agent, log in self._logs.items()
             for row in (*log.rows.kept.values(), *log.rows.listed.values())
         ]
+
+
+class _MemoryErasure:
+    """Rewrites the containers."""
+
+    def __init__(self, logs: dict[AgentId, _Log]) -> None:
+        self._logs = logs
+        self._notes: dict[tuple[str, str], ErasureNote] = {}
+
+    async def mentioning(self, text: str) -> list[AgentId]:
+        pattern = msgspec.json.encode(text)
+        return sorted(
+            agent
+            for agent, log in self._logs.items()
+            if any(pattern in event.body for event in log.events if event.kind != "chunk")
+        )
+
+    async def rewrite(self, rewriting: Rewriting) -> None:
+        await asyncio.sleep(0)
+        log = self._logs.get(rewriting.agent)
+        if log is None or log.epoch != rewriting.epoch:
+            raise Fenced(f"unable to rewrite the log of {rewriting.agent!r}; its lease has another holder")
+        new, turns = dict(rewriting.events), set(rewriting.turns)
+        states = [event.seq for event in log.events if event.kind == "state.set"]
+        gone = {event.seq for event in log.events if event.kind == "chunk" and event.turn in turns} | set(states[:-1])
+        pairs = list(zip(log.events, log.arrivals, strict=True))
+        log.events = [
+            msgspec.structs.replace(event, body=new.get(event.seq, event.body))
+            for event, _ in pairs
+            if event.seq not in gone
+        ]
+        log.arrivals = [arrival for event, arrival in pairs if event.seq not in gone]
+        log.rows, log.wake = _Rows().changed(rewriting.rows, rewriting.agent), rewriting.wake
+
+    async def rename_destroyed(self, agent: AgentId, to: AgentId) -> None:
+        gone = [each for each, log in self._logs.items() if not log.head]
+        for number, each in enumerate(gone):
+            if each == agent or each.startswith(children_prefix(agent)):
+                self._logs[AgentId(f"{to}/{number}")] = self._logs.pop(each)
+
+    async def scrub(self) -> str | None:
+        return None
+
+    async def put_notes(self, notes: Sequence[ErasureNote]) -> None:
+        self._notes.update({(note.erasure, note.key): note for note in notes})
+
+    async def notes(self) -> list[ErasureNote]:
+        return [self._notes[key] for key in sorted(self._notes)]
 
 
 class _MemoryViewSource:

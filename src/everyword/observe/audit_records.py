@@ -20,6 +20,8 @@ from ..events import (
     ConversationRead,
     Event,
     Identity,
+    ShareCreated,
+    ShareRevoked,
     TurnAccepted,
     kind_of,
 )
@@ -40,6 +42,8 @@ RECORDED: Final = frozenset(
         "conversation.changed",
         "conversation.read",
         "chat.cleared",
+        "share.created",
+        "share.revoked",
         "agent.destroyed",
     }
 )
@@ -127,6 +131,11 @@ def _described(event: Event, arguments: bool) -> tuple[str, Identity | None, dic
             return "read", Identity(event.principal), {"messages": event.messages}
         case ChatCleared():
             return "clear", None, {"generation": event.generation}
+        case ShareCreated():
+            about = {"share": event.share, "frozen": event.frozen, "expires_at": event.expires_at}
+            return "share", event.principal, about
+        case ShareRevoked():
+            return "unshare", event.principal, {"share": event.share}
         case AgentDestroyed():
             return "delete", None, {}
         case _:

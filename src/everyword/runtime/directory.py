@@ -13,20 +13,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, cast
-
-import msgspec
+from typing import Any, Self, TypeVar
 
 from ..core.commands import DestroyAgent
-from ..core.restore import restore
-from ..core.state import Rules, State
+from ..core.state import Rules
 from ..errors import AgentGone, AgentStopped, Fenced, LogError
-from ..events import Event, decode_event
 from ..ids import AgentId, Epoch, Millis, Seq, children_prefix, root_id
 from ..log.base import Activation, LogStore
+from .activating import restored, started
 from .actor import Actor
 from .agent_tool_runs.watching import AgentToolRuns
-from .api import CanBeDestroyed, HasStartHook, Responder
+from .api import CanBeDestroyed, Responder
 from .clock import Clock, SystemClock
 from .commit_loop import CommitLoop, OnAppend
 from .deadlines import OUTDATED, Deadlines
@@ -41,7 +38,10 @@ from .reconciler import Reconciler
 from .settings import Settings
 from .stored_ids import Kinds, StoredIds
 from .subscription import Subscription
+from .unloading import LET_GO, unload
 from .wake_scheduler import WakeScheduler
+
+T = TypeVar("T")
 
 __all__ = ["Directory", "LoadedAgent", "Settings", "own_context", "starting_agents"]
 
@@ -52,13 +52,6 @@ log = logging.getLogger("everyword.runtime")
 _NOBODY: frozenset[AgentId] = frozenset()
 _activated: contextvars.ContextVar[frozenset[AgentId]] = contextvars.ContextVar("everyword_activated", default=_NOBODY)
 """The agent of this task, and the agents whose tasks loaded it: they may use each other before they have started."""
-
-
-LET_GO = 2.0
-"""Seconds that interrupted code has to clean up, and the store to make the last commits."""
-
-START_LIMIT = 30.0
-"""Seconds that an agent's `on_start` may take: its callers wait, and when the process starts, the whole process."""
 
 
 @dataclass(slots=True, eq=False)
@@ -113,9 +106,11 @@ class Directory:
         self._forget = forget
         """Deletes what a destroyed agent keeps outside of the store."""
         self._destroying: dict[AgentId, asyncio.Task[None]] = {}
+        self._rewriting: dict[AgentId, asyncio.Task[Any]] = {}
+        """Agents that cannot be loaded now, because their logs are rewritten."""
         self._departing: set[LoadedAgent] = set()
         """Destroyed agents of which something still runs."""
-        self._errands: set[asyncio.Task[None]] = set()
+        self._errands: set[asyncio.Task[Any]] = set()
         """What runs for agents that are not loaded."""
         self.ownership = Ownership(self, store.nodes) if store.nodes is not None else None
         """What there is to do because other nodes share the store; None for a store of this process alone."""
@@ -189,9 +184,13 @@ class Directory:
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run something for an agent that is not loaded; it is over when the process has shut down."""
         errand = asyncio.create_task(work, name=name)
+        self.keep(errand)
+        return errand
+
+    def keep(self, errand: asyncio.Task[Any]) -> None:
+        """Have a task be over when the process has shut down."""
         self._errands.add(errand)
         errand.add_done_callback(self._errands.discard)
-        return errand
 
     def __len__(self) -> int:
         return len(self._loaded)
@@ -217,8 +216,8 @@ class Directory:
     async def _load(self, agent: AgentId) -> LoadedAgent:
         while True:
             self._check_open(agent)
-            if (destroying := self._destruction(agent)) is not None:
-                await asyncio.wait([destroying])
+            if (busy := self._destruction(agent) or self._rewriting.get(agent)) is not None:
+                await asyncio.wait([busy])
                 continue
             if (found := self.usable(agent)) is not None:
                 return found
@@ -256,11 +255,11 @@ class Directory:
         rules = self.settings.app_rules.applied(agent, responder.rules, self.store)
         activation = await self.store.activate(agent)
         self.wakes.add(activation.wakes)
-        state = _restored(agent, activation)
+        state = restored(agent, activation)
         if state.is_destroyed:  # by a process that died before it was done with it
             await self._erase(agent, activation.epoch)
             activation = await self.store.activate(agent)
-            state = _restored(agent, activation)
+            state = restored(agent, activation)
         self._check_open(agent)  # the shutdown has passed: it would not stop an agent that is loaded now
 
         actor = Actor(
@@ -292,7 +291,7 @@ class Directory:
         loaded.task = asyncio.create_task(actor.run(), name=f"actor of {agent}")
         loaded.task.add_done_callback(lambda task: self._actor_done(loaded, task))
         await reconcile_declared(actor, state, responder, self.clock.now())
-        await _started(agent, responder)
+        await started(agent, responder)
         if not loaded.is_destroyed:
             reconciler.has_started()
         return loaded
@@ -457,6 +456,35 @@ class Directory:
         if isinstance(loaded.responder, CanBeDestroyed):
             loaded.responder.retire(why)
 
+    # -- rewriting agents ----------------------------------------------------------------------------------------
+
+    async def rewrite(self, agent: AgentId, work: Callable[[Activation], Awaitable[T]]) -> T:
+        """Run `work` with the lease of an agent, while it is not loaded and cannot be; then load it again.
+
+        What runs in the agent is interrupted as by a shutdown, and goes on afterwards. Clients are disconnected.
+        """
+        agent = await self.stored_ids.find(agent)
+        while (other := self._rewriting.get(agent)) is not None:
+            await asyncio.wait([other])
+        doing = self._rewrite(agent, work)
+        task = asyncio.create_task(doing, name=f"rewriting of {agent}", context=self.fresh_context())
+        self._rewriting[agent] = task
+        task.add_done_callback(lambda _: self._rewriting.pop(agent, None))
+        return await asyncio.shield(task)
+
+    async def _rewrite(self, agent: AgentId, work: Callable[[Activation], Awaitable[T]]) -> T:
+        if (loading := self._loading.get(agent)) is not None:
+            await asyncio.wait([loading])
+        if (loaded := self._loaded.pop(agent, None)) is not None:
+            self.stored_ids.forget(agent)
+            await unload(loaded, self.store)
+        self._check_open(agent)
+        try:
+            return await work(await self.store.activate(agent))
+        finally:
+            self.list_changes.note(root_id(agent))
+            self.wakes.remember(agent, self.clock.now())  # it may have been interrupted
+
     # -- start and shutdown ---------------------------------------------------------------------------------------
 
     async def open(self) -> None:
@@ -520,6 +548,7 @@ class Directory:
     def _tasks(self, of_reconciler: Callable[[Reconciler], list[asyncio.Task[Any]]]) -> list[asyncio.Task[Any]]:
         here = [*self._loaded.values(), *self._departing]
         tasks: list[asyncio.Task[Any]] = [*self._loading.values(), *self._destroying.values(), *self._errands]
+        tasks += self._rewriting.values()
         return [*tasks, *(task for loaded in here for task in of_reconciler(loaded.reconciler))]
 
     async def _interrupt(self) -> None:
@@ -564,30 +593,3 @@ def own_context(directory: Directory, starting: frozenset[AgentId]) -> contextva
     context = directory.fresh_context()
     context.run(_activated.set, starting)
     return context
-
-
-async def _started(agent: AgentId, responder: Responder) -> None:
-    """Call `on_start` of the agent, before any caller uses it."""
-    if not getattr(responder, "wants_start", False):
-        return
-    try:
-        async with asyncio.timeout(START_LIMIT):
-            await cast(HasStartHook, responder).on_start()
-    except TimeoutError:
-        log.error("on_start of %r took longer than %g s and was stopped; it is used all the same", agent, START_LIMIT)
-    except Exception:
-        log.exception("on_start of %r raised; it is used all the same", agent)
-
-
-def _restored(agent: AgentId, activation: Activation) -> State:
-    """Fold an activation into a state; what cannot be read is reported and left out."""
-    streamed: list[tuple[Millis, Event]] = []
-    for stored in activation.chunks:
-        try:
-            streamed.append((stored.at, decode_event(stored.body)))
-        except msgspec.DecodeError as exc:
-            log.error("unable to read event %d of %r; it is skipped: %s", stored.seq, agent, exc)
-    state, problems = restore(activation.agent, activation.turns, activation.messages, streamed, activation.kept)
-    for problem in problems:
-        log.error("%r: %s", agent, problem)
-    return state

@@ -12,19 +12,28 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+import msgspec
+
+from ..core.erasure import Target
 from ..errors import AgentGone, AgentStopped, EverywordError, LogError, OwnedElsewhere, UsageError
 from ..ids import AgentId, parent_id
 from ..trace_context import current_trace, run_in_trace
+from .agent_erasure import erase_from_agent, stop_work_of
 from .api.calls import AnswersCalls, MethodCall, StreamItem
+from .api.erasures import AgentErased
 from .call_errors import describe_failure, revive_failure
 from .directory import Directory, LoadedAgent, own_context, starting_agents
 from .listings import Listings
+from .personal_data import PersonalData
 
 __all__ = ["CallsElsewhere", "MethodCalls"]
 
 log = logging.getLogger("everyword.runtime")
+
+ON_ERASE: Final = "everyword.on_erase"
+"""The operation that calls an agent's own `on_erase`."""
 
 
 class CallsElsewhere(Protocol):
@@ -42,6 +51,10 @@ class CallsElsewhere(Protocol):
         """Destroy an agent; False if this node may do it."""
         ...
 
+    async def erase(self, agent: AgentId, target: Target) -> AgentErased | None:
+        """Erase a principal from an agent; None if this node may do it."""
+        ...
+
 
 class MethodCalls:
     """Calls of agents' methods by code that has a handle, over the directory that the app runs with.
@@ -56,6 +69,11 @@ class MethodCalls:
     def lists(self) -> Listings:
         """Lists of conversations and approvals, over all agents."""
         return Listings(self._running)
+
+    @property
+    def personal_data(self) -> PersonalData:
+        """What is stored about principals."""
+        return PersonalData(self._running)
 
     async def call(self, call: MethodCall) -> bytes:
         """Run a method in the loaded agent, wherever that is; see `call_here`."""
@@ -94,6 +112,32 @@ class MethodCalls:
                     raise
                 if await self._elsewhere.destroy(agent):
                     return None
+
+    async def erase(self, agent: AgentId, target: Target) -> AgentErased:
+        """Erase a principal from an agent, wherever it lives; see `erase_here`."""
+        while True:
+            try:
+                return await self.erase_here(agent, target)
+            except OwnedElsewhere:
+                if self._elsewhere is None:
+                    raise
+                if (erased := await self._elsewhere.erase(agent, target)) is not None:
+                    return erased
+
+    async def erase_here(self, agent: AgentId, target: Target) -> AgentErased:
+        """Stop the principal's work in an agent, run its `on_erase`, and rewrite its log."""
+        directory = self._running()
+        await stop_work_of(directory, agent, target.principal)
+        problem = None
+        try:
+            arguments = msgspec.json.encode([[], {"principal": target.principal}])
+            await self.call_here(MethodCall(agent, ON_ERASE, arguments))
+        except (AgentGone, OwnedElsewhere):
+            raise
+        except EverywordError as exc:
+            problem = f"on_erase failed: {exc}"
+        erased = await erase_from_agent(directory, agent, target)
+        return msgspec.structs.replace(erased, problem=problem)
 
     async def call_here(self, call: MethodCall) -> bytes:
         """Run a method in the loaded agent, as its own code; return its result as JSON.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ from ..runtime.agent_runtime.agent_runtime import AgentRuntime
 from ..runtime.api import JobCall, Responder, StreamFunction
 from ..runtime.clock import Clock
 from ..runtime.directory import Directory, Settings
+from ..runtime.erasures import Erasures
 from ..runtime.method_calls import MethodCalls
 from .access_policy import NOTHING_TO_WATCH, AccessPolicy
 from .admission import Admission, Admitted, OnAnotherNode
@@ -148,6 +150,9 @@ class Everyword(AppHandle):
         self._attachment_options = attachments if attachments is not None else AttachmentOptions()
         self._lists = ListResources(self)
         self._shared = SharedPages(self)
+        self._erasing = Erasures(self._running_directory, lambda: self._calls)
+        self._resuming: asyncio.Task[None] | None = None
+        """Goes on with erasures that a process before this one has begun."""
         self._setup = SetupCheck()
         self._lifecycle = Lifecycle(self._open, self._close)
 
@@ -205,6 +210,7 @@ class Everyword(AppHandle):
             raise
         self.access_policy.permissions.clock, self.access_policy.permissions.hear = directory.clock, self._pages.hear
         self._setup.begin(self.classes.values())
+        self._resuming = asyncio.create_task(self._erasing.resume(), name="erasures to go on with")
         return Service.new(directory, self.limits, node, self.base_path)
 
     def _links(self, settings: NodeSettings) -> NodeLinks:
@@ -218,6 +224,10 @@ class Everyword(AppHandle):
 
     async def _close(self, service: Service | None) -> None:
         await self._setup.end()
+        if self._resuming is not None:
+            self._resuming.cancel()
+            await asyncio.wait([self._resuming])
+            self._resuming = None
         try:
             if service is not None:
                 await service.directory.aclose()
@@ -311,6 +321,10 @@ class Everyword(AppHandle):
     @property
     def _calls(self) -> MethodCalls:
         return MethodCalls(self._running_directory, self._calls_elsewhere)
+
+    @property
+    def _erasures(self) -> Erasures:
+        return self._erasing
 
     def _running_directory(self) -> Directory:
         if not self._lifecycle.is_running:

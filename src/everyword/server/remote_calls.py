@@ -7,16 +7,23 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 import msgspec
 
 from ..cluster.link import NodeLink
-from ..errors import AgentStopped, LinkError, OwnedElsewhere
+from ..core.erasure import Target
+from ..errors import AgentStopped, LinkError, OwnedElsewhere, RemoteError
 from ..ids import AgentId
 from ..runtime.api.calls import MethodCall, StreamItem
+from ..runtime.api.erasures import AgentErased
 from ..runtime.call_errors import describe_failure, revive_failure
 from ..runtime.method_calls import MethodCalls
 from .node_links import NodeLinks
 
 __all__ = ["CallsForOthers", "RemoteCalls"]
 
-CALL, STREAM, DESTROY = "call", "stream", "destroy"
+CALL, STREAM, DESTROY, ERASE = "call", "stream", "destroy", "erase"
+
+
+class _EraseRequest(msgspec.Struct, frozen=True):
+    agent: AgentId
+    target: Target
 
 
 class _Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,6 +80,20 @@ class RemoteCalls:
                 continue  # destroying what is gone does nothing
             return True
 
+    async def erase(self, agent: AgentId, target: Target) -> AgentErased | None:
+        """Erase a principal from an agent at its owner; None if this node may do it."""
+        while True:
+            link = await self._links.owner(agent, takes=False)
+            if link is None:
+                return None
+            try:
+                result = await _result(link, ERASE, msgspec.json.encode(_EraseRequest(agent, target)))
+            except RemoteError:
+                raise  # a release that does not know it
+            except (OwnedElsewhere, LinkError):
+                continue  # doing it again is harmless
+            return msgspec.json.decode(result, type=AgentErased)
+
 
 async def _result(link: NodeLink, method: str, payload: bytes) -> bytes:
     outcome = _decode_outcome(await link.call(method, payload, timeout=None))
@@ -116,11 +137,17 @@ class CallsForOthers:
             return await _outcome(self._calls().call_here(call), call.method)
         if method == DESTROY:
             return await _outcome(self._destroy(AgentId(payload.decode())), DESTROY)
+        if method == ERASE:
+            request = msgspec.json.decode(payload, type=_EraseRequest)
+            return await _outcome(self._erase(request), ERASE)
         return None
 
     async def _destroy(self, agent: AgentId) -> bytes:
         await self._calls().destroy_here(agent)
         return b"null"
+
+    async def _erase(self, request: _EraseRequest) -> bytes:
+        return msgspec.json.encode(await self._calls().erase_here(request.agent, request.target))
 
     async def _stream(self, call: MethodCall) -> AsyncIterator[bytes]:
         try:

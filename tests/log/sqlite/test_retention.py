@@ -210,6 +210,9 @@ async def test_states_written_by_version_4_are_pruned_too(tmp_path: Path) -> Non
         "ALTER TABLE agent DROP COLUMN states_gone",
         "DROP TABLE conversation",
         "DROP TABLE approval",
+        "DROP TABLE message_text",
+        "DROP INDEX kept_by_share",
+        "DROP TABLE erasure",
         "PRAGMA user_version = 4",
     ):
         change(tmp_path, statement)

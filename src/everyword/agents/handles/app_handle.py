@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from ...errors import UsageError
 from ...ids import AgentId, agent_id, can_name_a_root, split_agent_id
+from ...principals import Principal
 from ...runtime.api import JobCall
+from ...runtime.api.erasures import ErasesPrincipals
 from ...runtime.method_calls import MethodCalls
 from ..kinds import agent_kind, all_kinds
 from ..sub_agent_classes import class_of
 from .approvals import Approvals
 from .conversations import Conversations
 from .handle import Handle, make_handle
+from .principals import Principals
 from .shares import Shares
 
 if TYPE_CHECKING:
@@ -49,6 +52,11 @@ class AppHandle:
 
     async def _note_act(self, action: str, kind: str = "", name: str = "", **what: object) -> None:
         """Tell observers that the app's own code does something that the audit trail should have."""
+        raise NotImplementedError
+
+    @property
+    def _erasures(self) -> ErasesPrincipals:
+        """Erases principals."""
         raise NotImplementedError
 
     async def _run_own_job(self, agent: Agent[Any], call: JobCall) -> None:
@@ -118,6 +126,18 @@ class AppHandle:
     def shares(self) -> Shares:
         """Links with which anyone may read a conversation: create, list and revoke them."""
         return Shares(self)
+
+    @property
+    def principals(self) -> Principals:
+        """What is stored about one person: export it, or erase it."""
+        return Principals(self)
+
+    async def disconnect(self, *, principal: Principal | str) -> int:
+        """Close every socket and stream of a principal, at once; return how many there were.
+
+        The stock client connects again and is asked who it is: let `authenticate` refuse it first. Turns go on.
+        """
+        raise NotImplementedError
 
     async def exists(self, cls: type[Agent] | str, name: str) -> bool:
         """Tell whether an agent is stored or loaded; does not create it. `cls` is a class, or its kind."""

@@ -5,6 +5,7 @@ They run in the loaded agent, like the methods of its class.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,6 +56,30 @@ class ConnectionRecord:
 @_operation
 def load(agent: Any) -> None:
     """Do nothing: the agent is loaded to do it."""
+
+
+@_operation
+async def on_erase(agent: Any, principal: str) -> None:
+    await agent.on_erase(Principal(principal))
+
+
+@_operation
+async def sql_tables(agent: Any) -> list[str]:
+    rows = await agent.sql(
+        "select name from sqlite_schema where type = 'table' and name not like 'sqlite\\_%' escape '\\'"
+    )
+    return [row["name"] for row in rows]
+
+
+@_operation
+async def sql_rows(agent: Any, table: str, offset: int, limit: int) -> list[dict[str, Any]]:
+    name = table.replace('"', '""')
+    rows = await agent.sql(f'select * from "{name}" limit ? offset ?', limit, offset)
+    return [{column: _json_cell(value) for column, value in row.items()} for row in rows]
+
+
+def _json_cell(value: Any) -> Any:
+    return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
 
 
 @_operation

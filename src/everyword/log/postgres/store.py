@@ -14,6 +14,7 @@ from ...errors import Fenced, LogUnavailable, OwnedElsewhere, UsageError
 from ...ids import AgentId, Epoch, Millis, Seq, children_prefix, root_id
 from ...rows import Row
 from ..base import REPLAYED, Activation, AgentDatabases, Batch, Pruned, StoreFiles
+from ..erasing import StoreErasure
 from ..lists import AgentLists
 from ..nodes import LiveNode, NodeMembership
 from ..receipt import Receipt
@@ -23,6 +24,7 @@ from .agent_leases import AgentLease, AgentLeases, OwnedRoot
 from .agent_transfer import TransferredAgent, transfer_agent
 from .connection import Connector
 from .days import Days
+from .erasing import PostgresErasure
 from .lists import PostgresLists
 from .log_reads import LogReads
 from .membership import Membership
@@ -95,6 +97,9 @@ class PostgresLog(LogReads):
         self.databases: AgentDatabases | None = self._databases
         self.files: StoreFiles | None = None
         self.lists: AgentLists | None = PostgresLists(lambda: self._queries)
+        self.erasure: StoreErasure | None = PostgresErasure(
+            self._connector, self._leases, self._days, lambda: self._writer, lambda: self._queries
+        )
         self._membership = Membership(self._node, self._connector, self._leases, lambda: self._parts_of_it[:2])
         self.nodes: NodeMembership | None = self._membership
 

@@ -364,4 +364,6 @@ def _failed(why: EverywordError) -> Future[Any]:
 def connect_agent_database(path: str) -> sqlite3.Connection:
     """Open a database for the statements of an agent."""
     # No statement is cached: SQLite asks the authorizer when a statement is prepared, and each must be checked.
-    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=0, uri=False)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=0, uri=False)
+    connection.execute("PRAGMA secure_delete = ON")  # what the agent deletes is overwritten
+    return connection

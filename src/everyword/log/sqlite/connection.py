@@ -37,6 +37,7 @@ def open_writer(
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoints.py
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA secure_delete = ON")  # an erased word must not stay in a page that is free now
         # A burst may grow the write-ahead log; afterwards it is truncated to 64 MiB.
         connection.execute("PRAGMA journal_size_limit = 67108864")
         migrate(connection, path, migrations)

@@ -139,6 +139,11 @@ class Leases:
         self.changed[agent] = lease
         return lease
 
+    def forget(self, agent: AgentId) -> None:
+        """Forget a lease whose row has another name now."""
+        self._leases.pop(agent, None)
+        self.changed.pop(agent, None)
+
     def is_save_due(self, last: int) -> bool:
         """True if the heads are to be saved with the open transaction, whose last arrival is `last`."""
         return self.must_save or last - self._saved_until >= SAVE_HEADS_EVERY

@@ -11,6 +11,7 @@ from ...errors import LogUnavailable, UsageError
 from ...ids import AgentId, Epoch, Millis, RequestId, Seq, TurnId
 from ...rows import AgentRow, KeptRow, MessageRow, Row, TurnRow
 from ..base import Activation, Batch, Pruned, Stored
+from ..erasing import StoreErasure
 from ..lists import AgentLists
 from ..nodes import NodeMembership
 from ..receipt import Receipt
@@ -18,6 +19,7 @@ from .agent_databases import FileBackend, SqliteAgentDatabases
 from .checkpoints import Checkpoints
 from .commit_policy import CommitPolicy
 from .connection import SYNCHRONOUS, Durability, open_checkpointer, open_reader, open_writer
+from .erasing import SqliteErasure
 from .files import DatabaseFiles
 from .leases import Head, TakenLease
 from .lists import SqliteLists
@@ -69,6 +71,7 @@ class SqliteLog:
         self.files = DatabaseFiles(self._path)
         self.nodes: NodeMembership | None = None
         self.lists: AgentLists | None = None
+        self.erasure: StoreErasure | None = None
         self._source = FileViewSource(self._open_reader, self._heads)
         self.databases = SqliteAgentDatabases(FileBackend(self._path, SYNCHRONOUS[durability]), lambda: self._source)
 
@@ -90,6 +93,7 @@ class SqliteLog:
         writer = Writer(connection, thread, policy, checkpoints, self.files)
         self._opened = writer, readers
         self.lists = SqliteLists(readers)
+        self.erasure = SqliteErasure(writer, readers, self._open_checkpointer)
         await writer.start()
 
     async def aclose(self) -> None:

@@ -222,6 +222,22 @@ class Transaction:
         lease.forget_turns()
         self._leases.must_save = True
 
+    def lease(self, agent: AgentId) -> Lease | None:
+        """Return the agent's lease, for code that writes in the same transaction; None for an unknown agent."""
+        return self._leases.find(agent)
+
+    def rename_destroyed(self, names: tuple[AgentId, AgentId]) -> None:
+        """Rename the rows that a destroyed agent and those below it leave; nothing of one that has a log again."""
+        agent, new = names
+        self.write_pending()
+        first = children_prefix(agent)
+        below = self.connection.execute(SQL["agents_between"], (first, first[:-1] + chr(ord(first[-1]) + 1))).fetchall()
+        for number, each in enumerate((agent, *(each for _, each, _ in below))):
+            lease = self._leases.find(each)
+            if lease is not None and lease.head.seq == 0:
+                self.connection.execute(SQL["rename_destroyed"], (each, f"{new}/{number}"))
+                self._leases.forget(each)
+
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def _put_row(self, agent: AgentId, lease: Lease, row: Row, span: Span, permanent: Sequence[PermanentEvent]) -> None:

@@ -317,3 +317,25 @@ select * from everyword.lists_changed_1($1);
 -- name: find_share
 select a.id, k.body from everyword.kept k join everyword.agent a on a.key = k.agent
   where k.kind = 'share' and k.key = $1;
+
+-- name: mentioning
+select a.key, a.id, exists (select from everyword.event e
+    where e.agent = a.key and e.kind <> 'chunk' and position($1::bytea in e.body) > 0) as is_found
+  from everyword.agent a where a.key > $2 order by a.key limit $3;
+
+-- name: rewrite
+select everyword.rewrite_1($1, $2, $3, $4, $5, $6, $7, $8, $9);
+
+-- name: rename_destroyed
+update everyword.agent a set id = $2 || '/' || a.key
+  where (a.id = $1 or starts_with(a.id, $3)) and a.head = 0 and not exists (select from everyword.event e where e.agent = a.key);
+
+-- name: forget_list_change
+delete from everyword.list_change where id = $1;
+
+-- name: put_erasure_notes
+insert into everyword.erasure (id, key, body) select * from unnest($1::text[], $2::text[], $3::bytea[])
+  on conflict (id, key) do update set body = excluded.body;
+
+-- name: erasure_notes
+select id, key, body from everyword.erasure order by id, key;

@@ -423,3 +423,41 @@ ORDER BY p.at DESC, p.id DESC, p.key DESC LIMIT ?6;
 -- name: find_share
 SELECT a.id, k.body FROM kept AS k INDEXED BY kept_by_share JOIN agent AS a ON a.key = k.agent
 WHERE k.kind = 'share' AND k.key = ?1;
+
+-- name: mentioning
+-- The agents that have the text ?3 in one of the ?2 events after arrival ?1, and a row without an agent with the last
+-- arrival of these events, if there are any.
+WITH part AS (SELECT id, agent, kind, body FROM event WHERE id > ?1 ORDER BY id LIMIT ?2)
+SELECT NULL, a.id FROM agent AS a WHERE a.key IN (SELECT agent FROM part WHERE kind <> 'chunk' AND instr(body, ?3) > 0)
+UNION ALL
+SELECT max(id), NULL FROM part HAVING max(id) IS NOT NULL;
+
+-- name: event_places
+-- Every stored event of an agent with the head ?2; see erase_events.
+WITH RECURSIVE step (id, back) AS (
+  SELECT e.id, e.back FROM event AS e
+  WHERE e.agent = ?1 AND e.id IN (SELECT m.id FROM mark AS m WHERE m.agent = ?1 UNION ALL SELECT ?2)
+  UNION
+  SELECT e.id, e.back FROM step AS s CROSS JOIN event AS e ON e.id = s.id - s.back
+  WHERE s.back > 0 AND e.agent = ?1
+)
+SELECT e.id, e.seq, e.kind, e.turn FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
+
+-- name: rewrite_event
+UPDATE event SET body = ?1 WHERE id = ?2;
+
+-- name: doom_event
+INSERT INTO doomed (id, agent, seq, before, events, size, place, is_state)
+SELECT id, agent, seq, id - back, more + 1, length(body), id, ?2 FROM event WHERE id = ?1;
+
+-- name: rename_destroyed
+UPDATE agent SET id = ?2 WHERE id = ?1 AND head = 0;
+
+-- name: put_erasure_note
+INSERT INTO erasure (id, key, body) VALUES (?1, ?2, ?3) ON CONFLICT (id, key) DO UPDATE SET body = excluded.body;
+
+-- name: erasure_notes
+SELECT id, key, body FROM erasure ORDER BY id, key;
+
+-- name: merge_texts
+INSERT INTO message_text (message_text) VALUES ('optimize');

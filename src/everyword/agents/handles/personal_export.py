@@ -1,0 +1,163 @@
+"""Writes everything that is stored about a person as a zip file, piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import zipfile
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from os import PathLike
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ...ids import AgentId, Millis, root_id, split_agent_id
+
+if TYPE_CHECKING:
+    from ...runtime.api.erasures import ReadsPersonalData
+    from .app_handle import AppHandle
+
+__all__ = ["write_export"]
+
+VERSION: Final = 1
+AT_ONCE: Final = 256 * 1024
+"""Bytes that are collected before they are compressed, in a thread."""
+
+ROWS: Final = 200
+"""Rows of a table that are read at once."""
+
+ABOUT: Final = {
+    "conversations": "Conversations that the principal owns: their messages, events, states and tables, and those of "
+    "agents below them.",
+    "elsewhere/events.jsonl": "What the principal did in conversations of others: its questions, messages, answers to "
+    "calls, approvals, changes, read positions and jobs.",
+    "elsewhere/conversations.jsonl": "Conversations of others that name the principal, with its read position.",
+}
+
+
+class _Zip:
+    """A zip file that is written in threads."""
+
+    def __init__(self, out: IO[bytes]) -> None:
+        self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED)
+        self.counts: dict[str, int] = {}
+
+    async def write(self, name: str, lines: AsyncIterator[Any]) -> None:
+        """Write a file with a line of JSON for each value; none if there are no values."""
+        entry: Any = None
+        waiting, size = list[bytes](), 0
+        async for value in lines:
+            if entry is None:
+                entry, self.counts[name] = self._zip.open(name, "w", force_zip64=True), 0
+            waiting.append(msgspec.json.encode(value) + b"\n")
+            size += len(waiting[-1])
+            self.counts[name] += 1
+            if size >= AT_ONCE:
+                await asyncio.to_thread(entry.write, b"".join(waiting))
+                waiting, size = [], 0
+        if entry is not None:
+            await asyncio.to_thread(entry.write, b"".join(waiting))
+            await asyncio.to_thread(entry.close)
+
+    async def close(self, manifest: dict[str, Any]) -> None:
+        body = msgspec.json.format(msgspec.json.encode({**manifest, "files": self.counts}))
+        await asyncio.to_thread(self._zip.writestr, "manifest.json", body)
+        await asyncio.to_thread(self._zip.close)
+
+
+async def write_export(
+    app: AppHandle, data: ReadsPersonalData, principal: str, target: str | PathLike[str] | IO[bytes]
+) -> dict[str, int]:
+    """Write the export; return its files, each with the number of its lines."""
+    if isinstance(target, str | PathLike):
+        part = f"{os.fspath(target)}.part"  # a file of that name is complete
+        with await asyncio.to_thread(open, part, "wb") as out:
+            counts = await _write(app, data, principal, out)
+        os.replace(part, target)
+        return counts
+    return await _write(app, data, principal, target)
+
+
+async def _write(app: AppHandle, data: ReadsPersonalData, principal: str, out: IO[bytes]) -> dict[str, int]:
+    file, now = _Zip(out), datetime.now(UTC)
+    owned: set[AgentId] = set()
+    async for each in data.owned(principal):
+        owned.add(each.agent)
+        folder = f"conversations/{len(owned):04}"
+        await file.write(f"{folder}/conversation.json", _one({**_address(each.agent), **_plain(each.summary)}))
+        for number, agent in enumerate(await data.family(each.agent)):
+            inner = folder if number == 0 else f"{folder}/below-{number:04}"
+            await _write_agent(app, data, file, agent, principal, inner)
+    others = [agent for agent in await data.mentioning(principal) if root_id(agent) not in owned]
+    await file.write("elsewhere/events.jsonl", _parts(data, others, principal))
+    roots = sorted({root_id(agent) for agent in others})
+    await file.write("elsewhere/conversations.jsonl", _takes_part(data, roots, principal))
+    about = {"principal": principal, "written_at": now.isoformat(timespec="seconds"), "version": VERSION}
+    await file.close({**about, "about": ABOUT})
+    return file.counts
+
+
+async def _write_agent(
+    app: AppHandle, data: ReadsPersonalData, file: _Zip, agent: AgentId, principal: str, folder: str
+) -> None:
+    if root_id(agent) != agent:
+        await file.write(f"{folder}/agent.json", _one(_address(agent)))
+    await file.write(f"{folder}/messages.jsonl", _messages(data, agent))
+    await file.write(f"{folder}/events.jsonl", _events(data, agent, principal))
+    if not await data.has_tables(agent):
+        return
+    handle = app._handle_at(agent)  # the tables are read by the agent's owner
+    for table in await handle._do("sql_tables", list[str]):
+        safe = "".join(letter if letter.isalnum() else "-" for letter in table)[:80]
+        await file.write(f"{folder}/tables/{safe}.jsonl", _rows(handle, table))
+
+
+async def _one(value: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    yield value
+
+
+async def _messages(data: ReadsPersonalData, agent: AgentId) -> AsyncIterator[dict[str, Any]]:
+    for each in await data.messages(agent):
+        yield {"node": each.node, "parent": each.parent, "time": _time(each.at), "message": msgspec.Raw(each.body)}
+
+
+async def _events(data: ReadsPersonalData, agent: AgentId, principal: str) -> AsyncIterator[dict[str, Any]]:
+    async for each in data.events(agent, principal):
+        yield {"time": _time(each.at), "event": msgspec.Raw(each.body)}
+
+
+async def _rows(handle: Any, table: str) -> AsyncIterator[Any]:
+    offset = 0
+    while rows := await handle._do("sql_rows", list[Any], {"table": table, "offset": offset, "limit": ROWS}):
+        for row in rows:
+            yield row
+        offset += len(rows)
+
+
+async def _parts(data: ReadsPersonalData, agents: list[AgentId], principal: str) -> AsyncIterator[dict[str, Any]]:
+    for agent in agents:
+        async for at, part in data.parts(agent, principal):
+            yield {**_address(agent), "time": _time(at), "event": part}
+
+
+async def _takes_part(data: ReadsPersonalData, roots: list[AgentId], principal: str) -> AsyncIterator[dict[str, Any]]:
+    for root in roots:
+        found = await data.conversation(root)
+        if found is not None:
+            named = [each for each in found.summary.participants if each.id == principal]
+            read = found.summary.reads.get(principal)
+            yield {**_address(root), "participant": _plain(named[0]) if named else None, "messages_read": read}
+
+
+def _address(agent: AgentId) -> dict[str, str]:
+    kind, name = split_agent_id(agent)
+    return {"kind": kind, "name": name}
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _time(at: Millis) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,410 @@
+"""Erase a principal from a log: each event is rewritten to one without the principal's words and name.
+
+This is the one exception to "events never change", besides deleting an agent. `Eraser` goes through a log in order. It
+keeps what it learns (which turns, messages, calls and jobs are the principal's) and returns each event as it is to be.
+Rows are not rewritten: they are computed again from the rewritten log, so a rebuild changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, assert_never
+
+import msgspec
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from ..events import (
+    ABSENT,
+    AgentCreated,
+    AgentDestroyed,
+    ApprovalRequested,
+    AttemptDelayed,
+    AttemptInterrupted,
+    AttemptStarted,
+    CallAnswered,
+    CallStarted,
+    CancelRequested,
+    ChatCleared,
+    Chunk,
+    ConversationChanged,
+    ConversationRead,
+    Event,
+    FiberEnded,
+    FiberPaused,
+    FiberStarted,
+    FiberStashed,
+    HookDone,
+    Identity,
+    JobAdded,
+    JobEnded,
+    JobStarted,
+    LeafMoved,
+    MessageEnded,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    Placed,
+    RunEnded,
+    RunStarted,
+    RunTold,
+    ShareCreated,
+    ShareRevoked,
+    StateSet,
+    TurnAccepted,
+    TurnEnded,
+    TurnRetargeted,
+    to_raw,
+)
+from ..ids import CallId, FiberId, JobId, MessageId, NodeId, RequestId, RunId, TurnId
+from ..messages.server_fields import SERVER_FIELDS, fields_of
+
+__all__ = ["ERASED_TEXT", "Eraser", "Target", "are_words_of"]
+
+ERASED_TEXT: Final = "This message was deleted."
+"""The text of a message whose author was erased, and the value of what the author gave to a tool."""
+
+FRAMEWORK: Final = "everyword."
+"""How the callbacks of the framework's own jobs begin: notifications, and requests for titles."""
+
+_TEXTS: Final = frozenset({"title", "preview", "summary"})
+"""Fields of a notification that may quote the principal."""
+
+_TRIGGERS: Final = frozenset({"submit-message", "regenerate-message"})
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The principal to erase, and what takes its place."""
+
+    principal: str
+    """Its id."""
+    alias: str
+    """The id that it has in the log afterwards."""
+    salt: bytes
+    """Makes new ids of the old ones. It is thrown away afterwards, so that nobody can compare ids."""
+    with_answers: bool = False
+    """Whether the answers to its questions are deleted, too."""
+
+    def opaque(self, given: str) -> str:
+        """Return the id that takes the place of one that a client chose; the same for the same id."""
+        return f"erased-{hashlib.blake2b(given.encode(), key=self.salt[:64], digest_size=12).hexdigest()}"
+
+
+def are_words_of(target: Target, message: bytes) -> bool:
+    """Tell whether the principal wrote a message, by the server's own fields."""
+    return _author_of(msgspec.json.decode(message)) == target.principal
+
+
+@dataclass(slots=True)
+class Eraser:
+    """Rewrites one log, from its first event on. `counts` says what was replaced."""
+
+    target: Target
+    counts: Counter[str] = field(default_factory=Counter)
+    open_turns: dict[TurnId, RequestId] = field(default_factory=dict)
+    """Turns of the principal that have not ended."""
+    turns: set[TurnId] = field(default_factory=set)
+    """All turns of the principal."""
+    jobs: set[JobId] = field(default_factory=set)
+    fibers: set[FiberId] = field(default_factory=set)
+    _runs: set[RunId] = field(default_factory=set)
+    _nodes: set[NodeId] = field(default_factory=set)
+    """Places of messages that the principal put there: their ids were its client's."""
+    _ids: set[MessageId] = field(default_factory=set)
+    _calls: set[CallId] = field(default_factory=set)
+    """Calls that the principal answered."""
+    _requests: set[str] = field(default_factory=set)
+    """Request ids of the principal's clients."""
+    _owners: set[str] = field(default_factory=set)
+    """Names of other principals' clients for themselves."""
+
+    def rewrite(self, event: Event) -> Event | None:
+        """Return the event as it is to be, the same object if nothing changes; None to delete it."""
+        match event:
+            case TurnAccepted():
+                return self._accepted(event)
+            case TurnRetargeted():
+                known = event.owner is None or event.owner in self._owners
+                return event if known else replace(event, owner=None, origin=None)
+            case Chunk():
+                return None if self._drops_answer(event.turn) else event
+            case CallAnswered():
+                return self._answered(event)
+            case ApprovalRequested():
+                return self._requested(event)
+            case ConversationChanged():
+                return self._changed(event)
+            case ConversationRead():
+                return self._counted("read positions", event, principal=self._id(event.principal))
+            case MessageEnded():
+                return self._ended_message(event)
+            case CancelRequested():
+                return event if event.by is None else self._counted("stops", event, by=self._id(event.by))
+            case TurnEnded():
+                return self._ended(event)
+            case MessagesPut():
+                placed = self._placed(event.messages)
+                return event if placed is event.messages else replace(event, messages=placed)
+            case MessageReplaced():
+                message = self._message(event.message, event.node)
+                return event if message is event.message else replace(event, message=message)
+            case ShareCreated():
+                is_ours = self._is(event.principal)
+                label = None if is_ours else event.label
+                return self._counted("shared links", event, label=label, principal=self._who(event.principal))
+            case ShareRevoked():
+                return self._counted("shared links", event, principal=self._who(event.principal))
+            case JobAdded():
+                return self._added(event)
+            case JobEnded():
+                return event if event.job not in self.jobs else self._counted("jobs", event, detail=None)
+            case FiberStarted():
+                return self._fiber(event)
+            case FiberStashed():
+                return event if event.fiber not in self.fibers else self._counted("fibers", event, snapshot=ABSENT)
+            case FiberEnded():
+                return event if event.fiber not in self.fibers else self._counted("fibers", event, detail=None)
+            case RunStarted():
+                return self._run(event)
+            case RunEnded():
+                return self._ended_run(event)
+            case AttemptStarted() | AttemptDelayed() | AttemptInterrupted() | CallStarted() | HookDone():
+                return event  # a turn, numbers, the name of a tool
+            case MessagesRemoved() | LeafMoved() | ChatCleared():
+                return event  # places in the tree
+            case JobStarted() | FiberPaused() | RunTold() | AgentCreated() | AgentDestroyed():
+                return event
+            case StateSet():
+                return event  # what is in it, the agent's own code knows: `on_erase`
+            case _:
+                assert_never(event)
+
+    # -- turns -------------------------------------------------------------------------------------------------------
+
+    def _accepted(self, event: TurnAccepted) -> TurnAccepted:
+        is_ours = self._is(event.principal)
+        if is_ours:
+            self.turns.add(event.turn)
+            self.open_turns[event.turn] = event.request
+            if not event.trusted:
+                self._requests.add(event.request)
+        elif event.owner is not None and not event.kind.extends:
+            self._owners.add(event.owner)
+        elif event.owner is not None and event.owner not in self._owners:  # perhaps the principal's: who answers a call
+            event = self._counted("turns", event, owner=None, origin=None, client_tools=ABSENT)
+        placed = self._placed(event.messages, is_ours=is_ours)
+        ids = [MessageId(self.target.opaque(each)) if each in self._ids else each for each in event.message_ids]
+        if not is_ours:
+            is_same = placed is event.messages and ids == event.message_ids
+            return event if is_same else replace(event, messages=placed, message_ids=ids)
+        return self._counted(
+            "turns",
+            event,
+            # Ids that the agent's own code made are names of runs, and stay.
+            request=event.request if event.trusted else RequestId(self.target.opaque(event.request)),
+            messages=placed,
+            message_ids=ids,
+            trigger=event.trigger if event.trigger in _TRIGGERS else "submit-message",
+            origin=None,
+            owner=None,
+            body=ABSENT,
+            client_tools=ABSENT,
+            principal=Identity(self.target.alias),
+            trace=None,
+        )
+
+    def _ended(self, event: TurnEnded) -> TurnEnded:
+        self.open_turns.pop(event.turn, None)
+        if event.turn not in self.turns:
+            return event
+        if event.detail is None and not (self.target.with_answers and event.error is not None):
+            return event
+        error = ERASED_TEXT if self.target.with_answers and event.error is not None else event.error
+        return self._counted("error texts", event, detail=None, error=error)
+
+    def _drops_answer(self, turn: TurnId) -> bool:
+        return self.target.with_answers and turn in self.turns
+
+    def _ended_message(self, event: MessageEnded) -> MessageEnded:
+        if self._drops_answer(event.turn):
+            self.counts["answers"] += 1
+            return replace(event, message=_marker(msgspec.json.decode(event.message)))
+        message = self._message(event.message, event.node)
+        return event if message is event.message else replace(event, message=message)
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    def _placed(self, messages: list[Placed], *, is_ours: bool = False) -> list[Placed]:
+        """Return messages that are placed in the tree; the same list if nothing changes."""
+        rewritten = [self._place(each, is_ours=is_ours) for each in messages]
+        return messages if all(one is other for one, other in zip(rewritten, messages, strict=True)) else rewritten
+
+    def _place(self, placed: Placed, *, is_ours: bool) -> Placed:
+        message = msgspec.json.decode(placed.message)
+        if (is_ours and placed.role == "user") or _author_of(message) == self.target.principal:
+            self._nodes.add(placed.node)
+            self._ids.add(placed.id)
+            self.counts["messages"] += 1
+            id = MessageId(self.target.opaque(placed.id))
+            return replace(placed, id=id, message=_marker(message, id=id, author=self.target.alias))
+        message_now = self._message(placed.message, placed.node)
+        return placed if message_now is placed.message else replace(placed, message=message_now)
+
+    def _message(self, body: Raw, node: NodeId) -> Raw:
+        """Return a message at a place that exists; the same object if nothing changes."""
+        message = msgspec.json.decode(body)
+        id = self.target.opaque(message["id"]) if node in self._nodes else message["id"]
+        if _author_of(message) == self.target.principal:
+            self.counts["messages"] += 1
+            return _marker(message, id=id, author=self.target.alias)
+        parts = message.get("parts")
+        kept = self._parts(parts) if isinstance(parts, list) else parts
+        return body if kept is parts and id == message["id"] else to_raw({**message, "id": id, "parts": kept})
+
+    def _parts(self, parts: list[Any]) -> list[Any]:
+        """Return the parts without what the principal gave to tools; the same list if nothing changes."""
+        if not any(isinstance(part, dict) and part.get("toolCallId") in self._calls for part in parts):
+            return parts
+        return [self._part(part) for part in parts]
+
+    def _part(self, part: Any) -> Any:
+        if not isinstance(part, dict) or part.get("toolCallId") not in self._calls:
+            return part
+        kept = dict(part)
+        for name in ("output", "errorText"):
+            if name in kept:
+                kept[name] = ERASED_TEXT
+        if isinstance(kept.get("approval"), dict):
+            kept["approval"] = {name: value for name, value in kept["approval"].items() if name != "reason"}
+        return kept
+
+    def _answered(self, event: CallAnswered) -> CallAnswered:
+        is_ours = self._is(event.principal) or (event.principal is None and event.by == self.target.principal)
+        if not is_ours:
+            return event
+        value: Any = ERASED_TEXT
+        if event.kind == "approval":
+            value = {"approved": msgspec.json.decode(event.value).get("approved")}
+        if event.kind != "approval" or msgspec.json.decode(event.value).get("reason") is not None:
+            self._calls.add(event.call)
+        who = Identity(self.target.alias) if event.principal is not None else None
+        by = self._id(event.by) if event.by is not None else None
+        return self._counted("answers to calls", event, value=to_raw(value), by=by, origin=None, principal=who)
+
+    def _requested(self, event: ApprovalRequested) -> ApprovalRequested:
+        approvers = [self._id(each) for each in event.approvers]
+        summary = None if self._drops_answer(event.turn) else event.summary
+        return self._counted("requests for approvals", event, approvers=approvers, summary=summary)
+
+    # -- the conversation in lists -----------------------------------------------------------------------------------
+
+    def _changed(self, event: ConversationChanged) -> ConversationChanged:
+        owner = self._id(event.owner) if isinstance(event.owner, str) else event.owner
+        is_ours = self._is(event.by)
+        is_title_of_answers = self.target.with_answers and event.titled_by == "model" and bool(self.turns)
+        return self._counted(
+            "changes of the conversation",
+            event,
+            owner=owner,
+            title=UNSET if is_ours or is_title_of_answers else event.title,
+            metadata=ABSENT if is_ours else event.metadata,
+            by=Identity(self.target.alias) if is_ours else event.by,
+        )
+
+    # -- jobs, fibers and runs ---------------------------------------------------------------------------------------
+
+    def _added(self, event: JobAdded) -> JobAdded:
+        if event.callback.startswith(FRAMEWORK):
+            payload = msgspec.json.decode(event.payload)
+            if self._is_about_us(payload):
+                return self._counted("notifications", event, payload=to_raw(self._notice(payload)))
+        if not self._is(event.principal):
+            return event
+        self.jobs.add(event.job)
+        return self._counted("jobs", event, payload=ABSENT, principal=Identity(self.target.alias))
+
+    def _is_about_us(self, value: Any) -> bool:
+        """Tell whether the payload of a framework's job, a notification, names the principal or one of its requests."""
+        if isinstance(value, dict):
+            return any(map(self._is_about_us, value.values()))
+        if isinstance(value, list):
+            return any(map(self._is_about_us, value))
+        return value == self.target.principal or value in self._requests
+
+    def _notice(self, value: Any) -> Any:
+        """Return a notification without texts and without the principal. It can still be delivered."""
+        if isinstance(value, list):
+            return [self._notice(each) for each in value]
+        if isinstance(value, dict):
+            if value.get("id") == self.target.principal:
+                return {**value, "id": self.target.alias, "name": None}
+            return {name: None if name in _TEXTS else self._notice(each) for name, each in value.items()}
+        if not isinstance(value, str):
+            return value
+        return self.target.opaque(value) if value in self._requests else self._id(value)
+
+    def _fiber(self, event: FiberStarted) -> FiberStarted:
+        if not self._is(event.principal):
+            return event
+        self.fibers.add(event.fiber)
+        return self._counted("fibers", event, principal=Identity(self.target.alias))
+
+    def _run(self, event: RunStarted) -> RunStarted:
+        if not self._is(event.principal):
+            return event
+        self._runs.add(event.run)
+        who = Identity(self.target.alias)
+        kept = {"input": ABSENT, "preview": None, "display": ABSENT, "principal": who, "trace": None}
+        return self._counted("runs of sub-agents", event, **kept)
+
+    def _ended_run(self, event: RunEnded) -> RunEnded:
+        if event.run not in self._runs or not self.target.with_answers:
+            return event
+        return self._counted("runs of sub-agents", event, summary=None, output=ABSENT, error=None)
+
+    # -- small words ---------------------------------------------------------------------------------------------------
+
+    def _is(self, who: Identity | None) -> bool:
+        return who is not None and who.id == self.target.principal
+
+    def _who(self, given: Identity | None) -> Identity | None:
+        return Identity(self.target.alias) if self._is(given) else given
+
+    def _id(self, given: str) -> str:
+        return self.target.alias if given == self.target.principal else given
+
+    def _counted(self, noun: str, event: E, **changes: Any) -> E:
+        """Return the event with the changes, and count it if there are any."""
+        if all(_is_same(getattr(event, name), value) for name, value in changes.items()):
+            return event
+        self.counts[noun] += 1
+        return replace(event, **changes)
+
+
+def _is_same(one: object, other: object) -> bool:
+    return bytes(one) == bytes(other) if isinstance(one, Raw) and isinstance(other, Raw) else one == other
+
+
+def _author_of(message: Any) -> str | None:
+    fields = fields_of(message) if isinstance(message, dict) else None
+    author = fields.get("author") if fields is not None else None
+    return author.get("id") if isinstance(author, dict) else None
+
+
+def _marker(message: dict[str, Any], *, id: str | None = None, author: str | None = None) -> Raw:
+    """Return the message that takes the place of one: its place, its time, and nothing that was said."""
+    fields = {name: value for name, value in (fields_of(message) or {}).items() if name == "time"}
+    fields |= {"author": {"id": author}} if author is not None else {}
+    return to_raw(
+        {
+            "id": message["id"] if id is None else id,
+            "role": message["role"],
+            "parts": [{"type": "text", "text": ERASED_TEXT}],
+            "metadata": {SERVER_FIELDS: {**fields, "erased": True}},
+        }
+    )

@@ -1,0 +1,96 @@
+"""Erase a principal from the database. Dead rows, the write-ahead log and backups are the operator's: see `scrub`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ...errors import Fenced
+from ...ids import AgentId, children_prefix
+from ..erasing import ErasureNote, Rewriting
+from .agent_leases import AgentLeases
+from .connection import Connector
+from .days import Days
+from .pending_write import PostgresPendingRows
+from .queries import Queries
+from .writer import Fence, PostgresWriter
+
+__all__ = ["PostgresErasure"]
+
+AGENTS: Final = 200
+"""Agents whose logs one statement looks through."""
+
+VACUUM: Final = (
+    "dead rows stay in the files of the tables until they are vacuumed, and in the write-ahead log and the backups of "
+    "the database as long as you keep them: run `vacuum` on the schema"
+)
+
+
+class PostgresErasure:
+    """The part of a database's store that erases."""
+
+    def __init__(
+        self,
+        connector: Connector,
+        leases: AgentLeases,
+        days: Days,
+        writer: Callable[[], PostgresWriter],
+        queries: Callable[[], Queries],
+    ) -> None:
+        self._connector, self._leases, self._days = connector, leases, days
+        self._writer, self._queries = writer, queries
+
+    async def mentioning(self, text: str) -> list[AgentId]:
+        pattern, found, after = msgspec.json.encode(text), list[AgentId](), 0
+        while True:
+            rows = await self._queries().listed("mentioning", pattern, after, AGENTS)
+            found += [AgentId(row["id"]) for row in rows if row["is_found"]]
+            if len(rows) < AGENTS:
+                return found
+            after = rows[-1]["key"]
+
+    async def rewrite(self, rewriting: Rewriting) -> None:
+        async def rewrite(connection: Any, fence: Fence) -> None:
+            lease, sql = self._leases.get(rewriting.agent, rewriting.epoch), self._connector.sql
+            if lease is None:
+                raise Fenced(f"unable to rewrite the log of {rewriting.agent!r}; its lease has another holder")
+            proof = lease.key, lease.epoch, lease.root.key, lease.root.term
+            pending = PostgresPendingRows(self._days)
+            for row in rewriting.rows:
+                pending.put(lease.key, row, 0)
+            pending.wake(lease.key, rewriting.wake)
+            events = [seq for seq, _ in rewriting.events], [body for _, body in rewriting.events]
+            async with connection.transaction():
+                is_ours = await connection.fetchval(sql["rewrite"], *fence, *proof, *events, list(rewriting.turns))
+                if not is_ours or not await connection.fetchval(
+                    sql["replace_rows"], *fence, *proof, *pending.arguments()
+                ):
+                    raise Fenced(f"unable to rewrite the log of {rewriting.agent!r}; it has another owner now")
+
+        await self._writer().submit(f"rewrite the log of {rewriting.agent!r}", rewrite)
+
+    async def rename_destroyed(self, agent: AgentId, to: AgentId) -> None:
+        async def rename(connection: Any, fence: Fence) -> None:
+            below = children_prefix(agent)
+            for each in [each for each in self._leases if each == agent or each.startswith(below)]:
+                self._leases.drop(each)
+            await connection.execute(self._connector.sql["rename_destroyed"], agent, to, below)
+            await connection.execute(self._connector.sql["forget_list_change"], agent)
+
+        await self._writer().submit("rename a destroyed agent", rename)
+
+    async def scrub(self) -> str | None:
+        return VACUUM
+
+    async def put_notes(self, notes: Sequence[ErasureNote]) -> None:
+        async def put(connection: Any, fence: Fence) -> None:
+            values = [list(column) for column in zip(*map(msgspec.structs.astuple, notes), strict=True)]
+            await connection.execute(self._connector.sql["put_erasure_notes"], *values)
+
+        if notes:
+            await self._writer().submit("note the progress of an erasure", put)
+
+    async def notes(self) -> list[ErasureNote]:
+        return [ErasureNote(*row) for row in await self._queries().listed("erasure_notes")]

@@ -1,0 +1,239 @@
+"""Erasures of principals: which agents there are to do, in which order, and how one goes on after a crash.
+
+An erasure is noted before it begins and after each agent. The notes have the principal's id until it is complete, and
+only its alias afterwards. Every step is harmless when it is done again, so a process that takes over begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from ..core.erasure import Target
+from ..errors import AgentGone, AgentStopped, EverywordError, UsageError
+from ..ids import AgentId, Millis, agent_id, children_prefix, root_id
+from ..log.erasing import ErasureNote
+from ..log.lists import ConversationQuery
+from .agent_erasure import erasure_of
+from .api.erasures import AgentErased, Erasure, ErasureStep
+from .directory import Directory
+
+__all__ = ["ErasesAgents", "Erasures"]
+
+log = logging.getLogger("everyword.runtime")
+
+PAGE: Final = 200
+
+LOOK_AGAIN: Final = 30_000
+"""Milliseconds between two looks for erasures that another node has left unfinished."""
+
+
+class ErasesAgents(Protocol):
+    """Does the parts of an erasure at the owner of an agent, wherever that is."""
+
+    async def destroy(self, agent: AgentId) -> None:
+        """Delete an agent, all that it stored and every agent below it."""
+        ...
+
+    async def erase(self, agent: AgentId, target: Target) -> AgentErased:
+        """Stop the principal's work in an agent, run its `on_erase`, rewrite its log."""
+        ...
+
+
+@dataclass(slots=True)
+class _Running:
+    """An erasure that this process does."""
+
+    erasure: Erasure
+    steps: dict[str, ErasureStep] = field(default_factory=dict)
+
+
+class Erasures:
+    """The erasures of one app."""
+
+    def __init__(self, running: Callable[[], Directory], agents: Callable[[], ErasesAgents]) -> None:
+        self._running, self._agents = running, agents
+        self._tasks: dict[str, asyncio.Task[tuple[Erasure, Sequence[ErasureStep]]]] = {}
+
+    async def erase(self, principal: str, *, with_answers: bool = False) -> tuple[Erasure, Sequence[ErasureStep]]:
+        """Erase a principal; go on with an erasure of it that was not completed.
+
+        It goes on if the caller is cancelled.
+        """
+        directory = self._running()
+        begun = next((each for each in await self._stored() if each.erasure.principal == principal), None)
+        if begun is None or (with_answers and not begun.erasure.with_answers):
+            node = directory.ownership.nodes.incarnation if directory.ownership is not None else 0
+            erasure = Erasure(
+                alias=begun.erasure.alias if begun is not None else f"erased-{secrets.token_hex(6)}",
+                started_at=directory.clock.now(),
+                with_answers=with_answers,
+                principal=principal,
+                salt=begun.erasure.salt if begun is not None else secrets.token_hex(32),
+                node=node,
+            )
+            begun = _Running(erasure, begun.steps if begun is not None else {})
+            await erasure_of(directory).put_notes([_note(erasure)])
+        return await asyncio.shield(self._task(directory, begun))
+
+    async def all(self) -> list[tuple[Erasure, Sequence[ErasureStep]]]:
+        """Return the erasures that the store has notes of."""
+        return [(each.erasure, [*each.steps.values()]) for each in await self._stored()]
+
+    async def resume(self) -> None:
+        """Go on with erasures that were not completed; with several nodes, look again from time to time."""
+        while True:
+            directory = self._running()
+            if directory.store.erasure is None:
+                return
+            try:
+                for each in await self._stored():
+                    if each.erasure.ended_at is None and self._is_left(directory, each.erasure):
+                        log.info("going on with the erasure of a principal, now %r", each.erasure.alias)
+                        await asyncio.shield(self._task(directory, each))
+            except (AgentStopped, UsageError):
+                return
+            except EverywordError as exc:
+                log.error("unable to go on with the erasure of a principal; %s", exc)
+            if directory.ownership is None:
+                return
+            await directory.clock.sleep_until(Millis(directory.clock.now() + LOOK_AGAIN))
+
+    def _is_left(self, directory: Directory, erasure: Erasure) -> bool:
+        """Tell whether no other node does it."""
+        if directory.ownership is None:
+            return True
+        nodes = directory.ownership.nodes
+        return erasure.node == nodes.incarnation or all(each.id != erasure.node for each in nodes.live)
+
+    def _task(self, directory: Directory, running: _Running) -> asyncio.Task[tuple[Erasure, Sequence[ErasureStep]]]:
+        alias = running.erasure.alias
+        task = self._tasks.get(alias)
+        if task is None:
+            work = self._run(directory, running)
+            task = asyncio.create_task(work, name=f"erasure {alias}", context=directory.fresh_context())
+            self._tasks[alias] = task
+            task.add_done_callback(lambda _: self._tasks.pop(alias, None))
+            directory.keep(task)
+        return task
+
+    # -- the steps ---------------------------------------------------------------------------------------------------
+
+    async def _run(self, directory: Directory, running: _Running) -> tuple[Erasure, Sequence[ErasureStep]]:
+        await self._delete_owned(directory, running)
+        await self._rewrite_others(directory, running)
+        left = await erasure_of(directory).scrub()
+        erasure = replace(running.erasure, left=left)
+        if not any(step.problem for step in running.steps.values()):
+            erasure = replace(erasure, principal="", salt="", node=0, ended_at=directory.clock.now())
+            await erasure_of(directory).put_notes([_note(erasure)])
+            await erasure_of(directory).scrub()  # the note had the principal's id until now
+        return erasure, [*running.steps.values()]
+
+    async def _delete_owned(self, directory: Directory, running: _Running) -> None:
+        """Delete the conversations that the principal owns, and then their names."""
+        lists, before = directory.store.lists, None
+        owned = [AgentId(step.agent) for step in running.steps.values() if step.action == "delete" and not step.is_done]
+        while lists is not None:
+            query = ConversationQuery(owner=running.erasure.principal, before=before, limit=PAGE)
+            page = await lists.conversations(query)
+            owned += [each.agent for each in page]
+            if len(page) < PAGE:
+                break
+            before = page[-1].summary.updated_at, page[-1].agent
+        for number, agent in enumerate(dict.fromkeys(owned)):
+            known = (key for key, step in running.steps.items() if step.agent == agent and step.action == "delete")
+            key = next(known, f"delete-{number}-{secrets.token_hex(4)}")
+            await self._step(directory, running, key, ErasureStep(agent, "delete"), self._deleting(directory, agent))
+
+    def _deleting(self, directory: Directory, agent: AgentId) -> Callable[[ErasureStep], Awaitable[ErasureStep]]:
+        async def delete(step: ErasureStep) -> ErasureStep:
+            below = await directory.store.agents(children_prefix(agent))
+            with suppress(AgentGone):
+                await self._agents().destroy(agent)
+            await erasure_of(directory).rename_destroyed(agent, agent_id("erased", secrets.token_hex(12)))
+            kind = agent.partition("/")[0]
+            return replace(step, agent=kind, is_done=True, counts={"agents": 1 + len(below)}, problem=None)
+
+        return delete
+
+    async def _rewrite_others(self, directory: Directory, running: _Running) -> None:
+        """Erase the principal from every family of agents of which one has a log that mentions it.
+
+        What its agents know of the principal they may have told each other.
+        """
+        found: list[AgentId] = []
+        mentioning = await erasure_of(directory).mentioning(running.erasure.principal)
+        for root in sorted({root_id(agent) for agent in mentioning}):
+            found += [root, *await directory.store.agents(children_prefix(root))]
+        # All of them are noted first: once a log is rewritten, it does not say any more which family has to be done.
+        new = [ErasureStep(agent, "rewrite") for agent in found if agent not in running.steps]
+        running.steps.update({step.agent: step for step in new})
+        await erasure_of(directory).put_notes([_step_note(running.erasure, step.agent, step) for step in new])
+        for key, step in list(running.steps.items()):
+            if step.action == "rewrite" and (not step.is_done or step.problem or step.agent in found):
+                agent = AgentId(step.agent)
+                await self._step(directory, running, key, step, self._rewriting(running, agent))
+
+    def _rewriting(self, running: _Running, agent: AgentId) -> Callable[[ErasureStep], Awaitable[ErasureStep]]:
+        async def rewrite(step: ErasureStep) -> ErasureStep:
+            erased = await self._agents().erase(agent, running.erasure.target)
+            nouns = {*step.counts, *erased.counts}
+            counts = {noun: step.counts.get(noun, 0) + erased.counts.get(noun, 0) for noun in sorted(nouns)}
+            return replace(
+                step, is_done=True, counts=counts, states=step.states + erased.states, problem=erased.problem
+            )
+
+        return rewrite
+
+    async def _step(
+        self,
+        directory: Directory,
+        running: _Running,
+        key: str,
+        first: ErasureStep,
+        work: Callable[[ErasureStep], Awaitable[ErasureStep]],
+    ) -> None:
+        """Do one step, between two notes. What it raises is its problem; the others go on."""
+        step = running.steps.get(key, first)
+        await self._note(directory, running, key, step)
+        try:
+            step = await work(step)
+        except AgentStopped as exc:
+            if directory.is_closed or directory.is_stopping:
+                raise
+            gone = isinstance(exc, AgentGone)
+            step = replace(step, is_done=gone, problem=None if gone else str(exc))
+        except EverywordError as exc:
+            log.error("unable to erase a principal from %r; %s", first.agent, exc)
+            step = replace(step, problem=str(exc))
+        await self._note(directory, running, key, step)
+
+    async def _note(self, directory: Directory, running: _Running, key: str, step: ErasureStep) -> None:
+        running.steps[key] = step
+        await erasure_of(directory).put_notes([_step_note(running.erasure, key, step)])
+
+    async def _stored(self) -> list[_Running]:
+        found: dict[str, _Running] = {}
+        for note in await erasure_of(self._running()).notes():
+            if not note.key:
+                found[note.erasure] = _Running(msgspec.json.decode(note.body, type=Erasure))
+            elif note.erasure in found:
+                found[note.erasure].steps[note.key] = msgspec.json.decode(note.body, type=ErasureStep)
+        return [*found.values()]
+
+
+def _note(erasure: Erasure) -> ErasureNote:
+    return ErasureNote(erasure.alias, "", msgspec.json.encode(erasure))
+
+
+def _step_note(erasure: Erasure, key: str, step: ErasureStep) -> ErasureNote:
+    return ErasureNote(erasure.alias, key, msgspec.json.encode(step))

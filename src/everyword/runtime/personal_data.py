@@ -1,0 +1,93 @@
+"""Reads what is stored about a principal, log by log, for an access request. Takes no lease and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from ..core.erasure import Eraser, Target
+from ..core.personal_data import personal_part
+from ..errors import LogCorrupt
+from ..events import Chunk, Event, Identity, TurnEnded, decode_event
+from ..ids import AgentId, Millis, Seq, children_prefix, root_id
+from ..log.lists import ConversationQuery, ListedConversation
+from .agent_erasure import erasure_of
+from .api.erasures import MessageRecord, PersonalEvent
+from .directory import Directory
+
+__all__ = ["PersonalData"]
+
+PAGE = 500
+
+
+class PersonalData:
+    """What the running app's store has of a principal."""
+
+    def __init__(self, running: Callable[[], Directory]) -> None:
+        self._running = running
+
+    async def owned(self, principal: str) -> AsyncIterator[ListedConversation]:
+        """Yield the conversations that the principal owns."""
+        lists, before = self._running().store.lists, None
+        while lists is not None:
+            page = await lists.conversations(ConversationQuery(owner=principal, before=before, limit=PAGE))
+            for each in page:
+                yield each
+            if len(page) < PAGE:
+                return
+            before = page[-1].summary.updated_at, page[-1].agent
+
+    async def family(self, root: AgentId) -> list[AgentId]:
+        """Return an agent and all agents below it."""
+        return [root, *await self._running().store.agents(children_prefix(root))]
+
+    async def mentioning(self, principal: str) -> list[AgentId]:
+        """Return the agents whose logs mention the principal."""
+        return await erasure_of(self._running()).mentioning(principal)
+
+    async def conversation(self, agent: AgentId) -> ListedConversation | None:
+        """Return the conversation that an agent belongs to."""
+        lists = self._running().store.lists
+        return await lists.find_conversation(root_id(agent)) if lists is not None else None
+
+    async def messages(self, agent: AgentId) -> list[MessageRecord]:
+        """Return all messages of an agent, those of inactive branches, too."""
+        rows = (await self._running().store.conversation(agent))[1]
+        return [MessageRecord(row.node, row.parent, row.at, row.draft or row.body or b"null") for row in rows]
+
+    async def has_tables(self, agent: AgentId) -> bool:
+        """Tell whether an agent has an SQL database."""
+        databases = self._running().store.databases
+        return databases is not None and await databases.has(agent)
+
+    async def events(self, agent: AgentId, principal: str) -> AsyncIterator[PersonalEvent]:
+        """Yield the events of a log, as JSON: without chunks, texts of exceptions and other principals' claims."""
+        async for at, event in self._log(agent):
+            if isinstance(event, Chunk):
+                continue  # the message has them
+            if isinstance(event, TurnEnded) and event.detail is not None:
+                event = msgspec.structs.replace(event, detail=None)
+            who = getattr(event, "principal", None)
+            if isinstance(who, Identity) and who.id != principal:
+                event = msgspec.structs.replace(event, principal=Identity(who.id, who.name))
+            yield PersonalEvent(at, msgspec.json.encode(event))
+
+    async def parts(self, agent: AgentId, principal: str) -> AsyncIterator[tuple[Millis, dict[str, Any]]]:
+        """Yield what a log of others has of the principal."""
+        eraser = Eraser(Target(principal, "erased", b"-"))
+        async for at, event in self._log(agent):
+            found = None if isinstance(event, Chunk) else personal_part(eraser, event)
+            if found is not None:
+                yield at, found
+
+    async def _log(self, agent: AgentId) -> AsyncIterator[tuple[Millis, Event]]:
+        cursor = Seq(0)
+        while page := await self._running().store.read(agent, cursor, PAGE):
+            for stored in page:
+                try:
+                    yield stored.at, decode_event(stored.body)
+                except msgspec.DecodeError as exc:
+                    raise LogCorrupt(f"unable to read {agent!r}; event {stored.seq} is damaged ({exc})") from exc
+            cursor = page[-1].seq

@@ -1,0 +1,282 @@
+"""Each kind of event without the words of an erased principal: what is replaced, and what stays as it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from msgspec import UNSET, Raw
+from msgspec.structs import replace
+
+from everyword.core.erasure import ERASED_TEXT, Eraser, Target
+from everyword.events import (
+    AgentCreated,
+    AgentDestroyed,
+    ApprovalRequested,
+    AttemptDelayed,
+    AttemptInterrupted,
+    AttemptStarted,
+    CallAnswered,
+    CallStarted,
+    CancelRequested,
+    ChatCleared,
+    Chunk,
+    ConversationChanged,
+    ConversationRead,
+    Event,
+    FiberEnded,
+    FiberPaused,
+    FiberStarted,
+    FiberStashed,
+    HookDone,
+    Identity,
+    JobAdded,
+    JobEnded,
+    JobStarted,
+    LeafMoved,
+    MessageEnded,
+    MessageReplaced,
+    MessagesPut,
+    MessagesRemoved,
+    Outcome,
+    Placed,
+    RunEnded,
+    RunStarted,
+    RunTold,
+    ShareCreated,
+    ShareRevoked,
+    StateSet,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    TurnRetargeted,
+    decode_event,
+    encode_event,
+    to_raw,
+)
+from everyword.ids import (
+    Attempt,
+    CallId,
+    FiberId,
+    Generation,
+    JobId,
+    MessageId,
+    Millis,
+    NodeId,
+    RequestId,
+    RunId,
+    ShareId,
+    TurnId,
+)
+
+WORD = "zanzibar"
+ANN, BOB = Identity(f"ann-{WORD}", f"Ann {WORD}", to_raw({"mail": WORD})), Identity("bob", "Bob")
+T, N, AT, GENERATION = TurnId(1), NodeId(2), Millis(5), Generation(0)
+
+
+def target(**more: Any) -> Target:
+    return Target(ANN.id, "erased-1", b"salt", **more)
+
+
+def message(id: str, text: str, author: Identity | None, role: str = "user", *parts: Any) -> Raw:
+    fields: dict[str, Any] = {"time": 3}
+    if author is not None:
+        fields["author"] = {"id": author.id, "name": author.name}
+    said = [{"type": "text", "text": text}, *parts]
+    return to_raw({"id": id, "role": role, "parts": said, "metadata": {"everyword": fields}})
+
+
+def placed(author: Identity, node: int = 1, text: str = f"I say {WORD}") -> Placed:
+    id = f"m-{WORD}" if author is ANN else f"m-{node}"
+    return Placed(NodeId(node), None, MessageId(id), "user", message(id, text, author))
+
+
+def accepted(principal: Identity = ANN, **more: Any) -> TurnAccepted:
+    given = {
+        "messages": [placed(principal)],
+        "message_ids": [placed(principal).id],
+        "body": to_raw({"note": WORD}),
+        "client_tools": to_raw([{"name": WORD}]),
+        "owner": f"pk-{WORD}",
+        "origin": "s1",
+        "trigger": WORD,
+        "principal": principal,
+        **more,
+    }
+    return TurnAccepted(T, RequestId(f"r-{WORD}"), TurnKind.CHAT, GENERATION, N, NodeId(1), MessageId("a"), **given)
+
+
+def rewritten(*events: Event, **more: Any) -> list[Event]:
+    """Return the events after the erasure; each decodes as before."""
+    eraser = Eraser(target(**more))
+    found = [eraser.rewrite(event) for event in events]
+    kept = [each for each in found if each is not None]
+    assert [decode_event(encode_event(each)) for each in kept] == kept
+    return kept
+
+
+def has_word(event: Event) -> bool:
+    return WORD.encode() in encode_event(event)
+
+
+call = {"type": "tool-place", "toolCallId": "c1", "state": "output-available", "input": {}, "output": {"city": WORD}}
+reason = {"type": "tool-pay", "toolCallId": "c2", "state": "approval-responded", "input": {}}
+reason |= {"approval": {"id": "x", "approved": True, "reason": WORD}}
+
+PERSONAL: list[list[Event]] = [
+    [accepted()],
+    [accepted(), TurnRetargeted(T, N, MessageId("a"), AT, owner=f"pk-{WORD}", origin="s1")],
+    [CallAnswered(N, CallId("c1"), "result", to_raw({"city": WORD}), by=ANN.id, principal=ANN)],
+    [CallAnswered(N, CallId("c1"), "error", to_raw(WORD), by=ANN.id, principal=ANN)],
+    [CallAnswered(N, CallId("c2"), "approval", to_raw({"approved": True, "reason": WORD}), by=ANN.id, principal=ANN)],
+    [ApprovalRequested(T, Attempt(1), CallId("c"), "pay", approvers=[ANN.id, "boss"])],
+    [ConversationChanged(title=f"About {WORD}", metadata=to_raw({"tag": WORD}), by=ANN)],
+    [ConversationChanged(owner=ANN.id, by=BOB)],
+    [ConversationRead(ANN.id, 3)],
+    [
+        CallAnswered(N, CallId("c1"), "result", to_raw({"city": WORD}), by=ANN.id, principal=ANN),
+        CallAnswered(N, CallId("c2"), "approval", to_raw({"approved": True, "reason": WORD}), principal=ANN),
+        MessageEnded(T, N, message("a", "Good.", None, "assistant", call, reason)),
+        MessageReplaced(N, message("a", "Good.", None, "assistant", call, reason)),
+        MessagesPut([Placed(NodeId(4), N, MessageId("b"), "assistant", message("b", "x", None, "assistant", call))]),
+    ],
+    [CancelRequested(T, by=ANN.id)],
+    [accepted(), TurnEnded(T, Outcome.ERROR, error="It failed.", detail=f"ValueError: {WORD}")],
+    [MessagesPut([placed(ANN), placed(BOB, 2, "hi")])],
+    [MessagesPut([placed(ANN)]), MessageReplaced(NodeId(1), message(f"m-{WORD}", f"now {WORD}", ANN))],
+    [MessagesPut([placed(ANN)]), MessageReplaced(NodeId(1), message(f"m-{WORD}", "by bob now", BOB))],
+    [
+        JobAdded(JobId("j"), "queue", "later", AT, to_raw({"text": WORD}), principal=ANN),
+        JobEnded(JobId("j"), 1, "failed", detail=WORD),
+    ],
+    [
+        accepted(),
+        JobAdded(
+            JobId("n"),
+            "once",
+            "everyword.notify",
+            AT,
+            to_raw({"title": WORD, "request": f"r-{WORD}", "participants": [{"id": ANN.id, "name": WORD}]}),
+        ),
+    ],
+    [
+        FiberStarted(FiberId("f"), "think", principal=ANN),
+        FiberStashed(FiberId("f"), to_raw({"text": WORD})),
+        FiberEnded(FiberId("f"), "failed", detail=WORD),
+    ],
+    [ShareCreated(ShareId("s"), "00", label=WORD, principal=ANN), ShareRevoked(ShareId("s"), principal=ANN)],
+    [RunStarted(RunId("r"), "note", input=to_raw(WORD), preview=WORD, display=to_raw({"name": WORD}), principal=ANN)],
+]
+
+
+@pytest.mark.parametrize("events", PERSONAL, ids=lambda events: type(events[-1]).__name__)
+def test_no_word_of_the_principal_is_left_in_an_event(events: list[Event]) -> None:
+    assert any(map(has_word, events)), "the event had it"
+    new = rewritten(*events)
+    assert [type(each) for each in new] == [type(each) for each in events]
+    assert not any(map(has_word, new)), new
+    assert rewritten(*new) == new, "rewriting again changes nothing"
+
+
+OTHERS: list[Event] = [
+    accepted(BOB, messages=[placed(BOB)], owner="pk-bob"),
+    TurnRetargeted(T, N, MessageId("a"), AT),
+    AttemptStarted(T, Attempt(1)),
+    AttemptDelayed(T, Attempt(2), "retry"),
+    AttemptInterrupted(T, Attempt(1)),
+    Chunk(T, Attempt(1), 0, to_raw({"type": "text-delta", "id": "t", "delta": f"You said {WORD}"})),
+    CallStarted(T, Attempt(1), CallId("c")),
+    CallAnswered(N, CallId("c"), "result", to_raw(WORD), by="bob", principal=BOB),
+    ApprovalRequested(T, Attempt(1), CallId("c"), "pay", summary=f"Pay {WORD}", approvers=["boss"]),
+    ConversationChanged(title=f"Bob about {WORD}", by=BOB),
+    ConversationRead("bob", 2),
+    MessageEnded(T, N, message("a", f"You said {WORD}", None, "assistant", call)),
+    CancelRequested(T, by="bob"),
+    TurnEnded(T, Outcome.ERROR, detail=WORD),
+    HookDone(T),
+    MessagesPut([placed(BOB)]),
+    MessageReplaced(N, message("m-1", WORD, BOB)),
+    MessagesRemoved([N]),
+    LeafMoved(N),
+    ChatCleared(Generation(1)),
+    StateSet(to_raw({"note": WORD})),
+    AgentCreated(),
+    JobAdded(JobId("j"), "queue", "later", AT, to_raw(WORD), principal=BOB),
+    JobStarted(JobId("j"), 1),
+    JobEnded(JobId("j"), 1, "failed", detail=WORD),
+    RunStarted(RunId("r"), "note", input=to_raw(WORD), principal=BOB),
+    RunEnded(RunId("r"), "completed", summary=WORD),
+    RunTold(RunId("r")),
+    FiberStarted(FiberId("f"), "think", principal=BOB),
+    FiberStashed(FiberId("f"), to_raw(WORD)),
+    FiberPaused(FiberId("f")),
+    FiberEnded(FiberId("f"), "done"),
+    AgentDestroyed(),
+    ShareCreated(ShareId("s"), "00", label=WORD, principal=BOB),
+    ShareRevoked(ShareId("s"), principal=BOB),
+]
+
+
+def test_every_kind_of_event_has_a_case() -> None:
+    assert {type(event) for event in OTHERS} == set(get_args(Event))
+
+
+@pytest.mark.parametrize("event", OTHERS, ids=lambda event: type(event).__name__)
+def test_what_others_said_and_answers_that_quote_stay(event: Event) -> None:
+    (new,) = rewritten(event)
+    assert new is event
+
+
+def test_the_answers_to_the_principal_are_replaced_if_asked_for() -> None:
+    quote = message("a", f"You said {WORD}", None, "assistant")
+    chunk = Chunk(T, Attempt(1), 0, to_raw({"type": "text-delta", "id": "t", "delta": WORD}))
+    asks = ApprovalRequested(T, Attempt(1), CallId("c"), "pay", summary=f"Pay {WORD}")
+    run = RunStarted(RunId("r"), "note", principal=ANN)
+    ended = [
+        RunEnded(RunId("r"), "completed", summary=WORD, output=to_raw(WORD)),
+        TurnEnded(T, Outcome.ERROR, error=WORD),
+    ]
+    title = ConversationChanged(title=WORD, titled_by="model")
+    events = [accepted(), chunk, asks, run, MessageEnded(T, N, quote), *ended, title]
+    assert sum(map(has_word, rewritten(*events))) == 6, "they stay otherwise"
+    new = rewritten(*events, with_answers=True)
+    assert not any(map(has_word, new)) and not any(isinstance(each, Chunk) for each in new)
+    (answer,) = [json.loads(bytes(each.message)) for each in new if isinstance(each, MessageEnded)]
+    assert (answer["id"], answer["parts"]) == ("a", [{"type": "text", "text": ERASED_TEXT}])
+
+
+def test_ids_stay_consistent_and_an_erased_message_keeps_its_place_and_time() -> None:
+    turn, again = rewritten(accepted(), accepted(BOB, messages=[], message_ids=[f"m-{WORD}"], owner="pk-bob"))
+    assert isinstance(turn, TurnAccepted) and isinstance(again, TurnAccepted)
+    (first,) = turn.messages
+    body = json.loads(bytes(first.message))
+    assert turn.message_ids == [first.id] == again.message_ids == [body["id"]]
+    assert first.node == placed(ANN).node and turn.principal == Identity("erased-1")
+    assert body["metadata"]["everyword"] == {"time": 3, "author": {"id": "erased-1"}, "erased": True}
+
+
+def test_another_salt_makes_other_ids() -> None:
+    one, other = target().opaque("m1"), replace_salt(target(), b"pepper").opaque("m1")
+    assert one != other and target().opaque("m1") == one
+
+
+def replace_salt(given: Target, salt: bytes) -> Target:
+    return Target(given.principal, given.alias, salt, given.with_answers)
+
+
+def test_requests_of_the_agents_own_code_keep_their_ids() -> None:
+    (turn,) = rewritten(replace(accepted(), trusted=True))
+    assert isinstance(turn, TurnAccepted) and turn.request == f"r-{WORD}"
+
+
+def test_a_change_by_the_principal_leaves_what_others_set_before() -> None:
+    (changed,) = rewritten(ConversationChanged(title=WORD, metadata=to_raw({"a": WORD}), archived=True, by=ANN))
+    assert isinstance(changed, ConversationChanged)
+    assert changed.title is UNSET and bytes(changed.metadata) == b"null" and changed.archived is True
+
+
+def test_messages_of_an_unknown_shape_do_not_stop_an_erasure() -> None:
+    odd = MessageReplaced(N, to_raw({"id": "m", "role": "user", "parts": ["text", None], "metadata": "x"}))
+    assert rewritten(odd) == [odd] and msgspec.json.decode(encode_event(odd))

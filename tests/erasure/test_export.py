@@ -1,0 +1,96 @@
+"""An access request: a zip file with everything that is stored about a person, and nothing of others."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everyword.cli import main
+from tests.erasure.room import ANN, BOB, WORD, make_app, play
+from tests.erasure.test_erasure import store as store_fixture
+from tests.erasure.test_erasure import words_in_files
+from tests.server.kit import connect, serving
+
+store = store_fixture
+
+APP = """
+from tests.erasure.room import make_app
+
+app = make_app("memory:")
+"""
+
+
+def lines(zipped: zipfile.ZipFile, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in zipped.read(name).splitlines()]
+
+
+async def test_the_zip_has_what_a_person_owns_and_what_it_did_elsewhere(store: str, tmp_path: Path) -> None:
+    app, path = make_app(store), tmp_path / "ann.zip"
+    async with serving(app) as url, connect(url) as client:
+        await play(app, url, client)
+        counts = await app.principals.export(ANN, path)
+        stream = io.BytesIO()
+        assert await app.principals.export(ANN, stream) == counts
+        nobody = io.BytesIO()
+        assert await app.principals.export("nobody", nobody) == {}
+    assert not path.with_name("ann.zip.part").exists()
+    with zipfile.ZipFile(path) as zipped, zipfile.ZipFile(stream) as again:
+        assert sorted(zipped.namelist()) == sorted([*counts, "manifest.json"]) == sorted(again.namelist())
+        manifest = json.loads(zipped.read("manifest.json"))
+        assert manifest["principal"] == ANN and manifest["files"] == counts
+        (own,) = lines(zipped, "conversations/0001/conversation.json")
+        assert (own["kind"], own["name"], own["owner"]) == ("room", f"own-{WORD}", ANN)
+        messages = [each["message"] for each in lines(zipped, "conversations/0001/messages.jsonl")]
+        assert [each["role"] for each in messages] == ["user", "assistant"]
+        tables = lines(zipped, "conversations/0001/tables/heard.jsonl")
+        assert tables == [{"who": ANN, "text": f"private note {WORD}"}]
+        assert lines(zipped, "conversations/0001/below-0001/tables/told.jsonl") == [{"text": f"private note {WORD}"}]
+        kinds = {each["event"]["t"] for each in lines(zipped, "conversations/0001/events.jsonl")}
+        assert {"turn.accepted", "message.ended", "state.set", "job.added"} <= kinds and "chunk" not in kinds
+
+        events = lines(zipped, "elsewhere/events.jsonl")
+        assert {(each["kind"], each["name"]) for each in events} == {("room", "room")}
+        asked = [each["event"] for each in events if each["event"]["t"] == "turn.accepted"]
+        said_there = [message for each in asked for message in each.get("messages", [])]
+        said = [part["text"] for message in said_there for part in message["parts"]]
+        assert said == [f"Hello, my word is {WORD}", f"no more {WORD}", f"other words, {WORD}"]
+        found = {each["event"]["t"] for each in events}
+        assert {"call.answered", "conversation.changed", "conversation.read", "job.added", "fiber.started"} <= found
+        (room,) = lines(zipped, "elsewhere/conversations.jsonl")
+        assert room["participant"] == {"id": ANN, "name": f"Ann {WORD}"} and room["messages_read"] > 0
+        elsewhere = zipped.read("elsewhere/events.jsonl").decode()
+        assert "Hello from Bob" not in elsewhere and f"{BOB}@x" not in elsewhere, "nothing of others"
+
+
+def test_the_command_exports_and_erases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text(APP)
+    Path("data").mkdir()
+
+    async def fill() -> None:
+        app = make_app("data/log.db")
+        async with serving(app) as url, connect(url) as client:
+            await play(app, url, client)
+
+    asyncio.run(fill())
+    given = ["--db", "data/log.db"]
+    assert main(["principal", "export", ANN, "-o", "ann.zip", *given]) == 0
+    assert "ann.zip: " in capsys.readouterr().out
+    assert main(["principal", "erase", ANN, *given]) == 2, "it asks, and there is no terminal"
+    assert words_in_files(Path("data"))
+    assert main(["principal", "erase", ANN, "--yes", *given]) == 0
+    said = capsys.readouterr().out
+    assert "1 conversation deleted" in said and "3 messages" in said
+    assert words_in_files(Path("data")) == []
+    assert main(["principal", "erase", ANN, "--yes", "--json", *given]) == 0
+    assert json.loads(capsys.readouterr().out)["agents"] == []
+    with pytest.raises(SystemExit):
+        main(["principal", "unknown", ANN])
