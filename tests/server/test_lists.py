@@ -234,6 +234,63 @@ async def test_a_list_is_live() -> None:
             assert await anext(events) == {"type": "removed", "kind": "chat", "name": "ann-1"}
 
 
+async def test_a_live_list_removes_what_its_client_may_not_see_any_more() -> None:
+    """As in the guide: `authorize` asks for the owner."""
+
+    async def owners(principal: Principal, action: str, kind: str, name: str) -> bool:
+        found = await app.conversations.get(kind, name)
+        return found is not None and found.owner == principal.id
+
+    async with running(authorize=owners) as (app, client):
+        for name in ("one", "two", "three"):
+            await said(app, name, "hello", "ann")
+        await said(app, "bobs", "hello", "bob")
+        async with (
+            live(client, "/conversations", "ann") as mine,
+            live(client, "/conversations?scope=all", "ann") as all,
+        ):
+            for events in (mine, all):
+                assert [each["name"] for each in (await anext(events))["conversations"]] == ["three", "two", "one"]
+            await app.conversations.set_owner(Chat, "one", "bob")
+            for events in (mine, all):
+                assert await anext(events) == {"type": "removed", "kind": "chat", "name": "one"}
+            await app.conversations.rename(Chat, "one", "Bob's now")
+            await app.conversations.delete(Chat, "bobs")
+            await app.conversations.delete(Chat, "two")
+            for events in (mine, all):
+                assert await anext(events) == {"type": "removed", "kind": "chat", "name": "two"}
+
+
+async def test_a_small_page_of_which_most_is_hidden_reads_no_more_than_some_pages() -> None:
+    asked: list[str] = []
+
+    def authorize(principal: Principal, action: str, kind: str, name: str) -> bool:
+        asked.append(name)
+        return name == "mine"
+
+    async with running(authorize=authorize) as (app, client):
+        await said(app, "mine", "hello", "ann")
+        for number in range(25):
+            await said(app, f"other-{number}", "hello", "bob")
+        asked.clear()
+        first = (await client.get("/conversations?scope=all&limit=1", headers=user("ann"))).json()
+        assert (first["conversations"], len(asked)) == ([], 20)
+        path = f"/conversations?scope=all&limit=1&cursor={first['cursor']}"
+        second = (await client.get(path, headers=user("ann"))).json()
+        assert [each["name"] for each in second["conversations"]] == ["mine"]
+
+
+async def test_a_search_finds_only_what_its_principal_may_read() -> None:
+    def authorize(principal: Principal, action: str, kind: str, name: str) -> bool:
+        return action == "list" or name.startswith(principal.id)
+
+    async with running(authorize=authorize, conversations=ConversationOptions(search=True)) as (app, client):
+        await said(app, "ann-1", "the secret word", "ann")
+        assert await names(client, "bob", "scope=all") == ["ann-1"]
+        assert await names(client, "bob", "scope=all&query=secret") == []
+        assert await names(client, "ann", "scope=all&query=secret") == ["ann-1"]
+
+
 async def test_unread_is_counted_for_who_asks_also_in_the_lists_of_everybody() -> None:
     async with running() as (app, client):
         await said(app, "ann-1", "hello", "ann")

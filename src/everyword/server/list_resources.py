@@ -5,11 +5,9 @@ Every conversation that a client is shown or changes passes `authorize`, one by 
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
 from urllib.parse import unquote
@@ -37,6 +35,7 @@ from ..wire.sse import KEEP_ALIVE, PLAIN_STREAM_HEADERS, encode_sse
 from .approval_page import approval_page
 from .exported_files import exported_file
 from .list_json import approval_json, approvals_json, change_json, conversation_json, conversations_json
+from .live_lists import ToldConversations, with_pauses
 from .permissions import Action, Connecting, Permit, Reject
 from .rate_limited_receive import RateLimitedBody
 from .refusals import BUSY, refusal_response
@@ -56,11 +55,11 @@ log = logging.getLogger("everyword.server")
 CONVERSATIONS: Final = "/conversations"
 APPROVALS: Final = "/approvals"
 
-IDLE: Final = 15.0
-"""Seconds without a change after which a comment is sent, so that a proxy does not close the stream as idle."""
-
 MOST_LOOKED_AT: Final = 1000
 """Conversations that one request looks at to fill a page, if `authorize` hides most of them."""
+
+MOST_QUERIES: Final = 20
+"""Pages of the store that one request reads for that."""
 
 MOST_BYTES: Final = 64 * 1024
 """Bytes of a body."""
@@ -191,7 +190,8 @@ class ListResources:
     async def list_conversations(self, caller: ListCaller) -> ASGIApp:
         """List conversations, the newest change first; live with `Accept: text/event-stream`.
 
-        `unread` is counted for the principal.
+        `unread` is counted for the principal. If `authorize` hides many, a page has fewer than asked for, perhaps none,
+        and a cursor all the same.
 
         Query:
             scope: `mine` (the default) for conversations that the principal owns, or `all`. Of both, only those for
@@ -201,8 +201,8 @@ class ListResources:
             archived: `0` (the default), `1`, or `any`. Live, it chooses the conversations of the first page; changes
                 are of all.
             query: Only conversations whose title and messages have all of these words; the last one may be the
-                beginning of a word. At most 200 characters and 8 words. Each conversation has an `excerpt` then. Not
-                live.
+                beginning of a word. At most 200 characters and 8 words. Each conversation has an `excerpt` then, so
+                only those are shown for which `authorize` allows `read`, too. Not live.
             cursor: `cursor` of the page before; not live.
             limit: Conversations in a page, 1 to 200; 50 by default.
         Answers:
@@ -240,16 +240,18 @@ class ListResources:
     async def _page(self, caller: ListCaller, *, cursor: str | None, limit: int, **query: Any) -> ConversationPage:
         """Return a page of what the client may see. If that is little, the page has less, and a cursor."""
         shown: list[Conversation] = []
-        looked_at = 0
-        while True:
+        # An excerpt is text of any message, and a search tells whether a text is there.
+        needed: Sequence[Action] = ("list", "read") if query.get("query") is not None else ("list",)
+        for _ in range(min(MOST_QUERIES, max(MOST_LOOKED_AT // limit, 1))):
             page = await self._app.conversations.list(
                 principal=caller.owner, reader=caller.principal, cursor=cursor, limit=limit, **query
             )
-            shown += [e for e in page.conversations if await self._may(caller, e.kind, e.name, "list")]
-            looked_at, cursor = looked_at + len(page.conversations), page.cursor
-            if len(shown) >= limit or cursor is None or looked_at >= MOST_LOOKED_AT:
-                # A page may be longer than asked for: what was looked at is not looked at again.
-                return ConversationPage(shown, cursor)
+            shown += [e for e in page.conversations if await self._may(caller, e.kind, e.name, *needed)]
+            cursor = page.cursor
+            if len(shown) >= limit or cursor is None:
+                break
+        # A page may be longer than asked for: what was looked at is not looked at again.
+        return ConversationPage(shown, cursor)
 
     async def _watch_conversations(
         self, caller: ListCaller, kind: str | None, archived: bool | None, limit: int
@@ -257,21 +259,13 @@ class ListResources:
         changes = self._app.conversations.watch(
             principal=caller.owner, reader=caller.principal, kind=kind, archived=archived, limit=limit
         )
+        told = ToldConversations(lambda kind, name: self._may(caller, kind, name, "list"))
         async with aclosing(cast(AsyncGenerator[Any, None], changes)) as watched:
-            async for change in _with_pauses(watched):
+            async for change in with_pauses(watched):
                 if change is None:
                     yield KEEP_ALIVE
-                    continue
-                if change.page is not None:
-                    allowed = [e for e in change.page.conversations if await self._may(caller, e.kind, e.name, "list")]
-                    change = replace(change, page=replace(change.page, conversations=allowed))
-                elif change.conversation is not None:
-                    each = change.conversation
-                    if not await self._may(caller, each.kind, each.name, "list"):
-                        continue
-                elif not await self._may(caller, change.kind, change.name, "list"):
-                    continue
-                yield encode_sse(msgspec.json.encode(change_json(change)))
+                elif (shown := await told.shown(change)) is not None:
+                    yield encode_sse(msgspec.json.encode(change_json(shown)))
 
     async def get_conversation(self, caller: ListCaller) -> ASGIApp:
         """Return one conversation. `unread` is counted for the principal.
@@ -420,7 +414,7 @@ class ListResources:
     async def _watch_approvals(self, caller: ListCaller, limit: int) -> AsyncGenerator[bytes, None]:
         pages = self._app.approvals.watch(principal=caller.owner, limit=limit)
         async with aclosing(cast(AsyncGenerator[Any, None], pages)) as watched:
-            async for page in _with_pauses(watched):
+            async for page in with_pauses(watched):
                 if page is None:
                     yield KEEP_ALIVE
                 else:
@@ -499,9 +493,9 @@ class ListResources:
         scope = caller.request.query_params.get("scope", "mine")
         return await permit.record("list", None, {"scope": scope, **caller.about, **what})
 
-    async def _may(self, caller: ListCaller, kind: str, name: str, action: Action) -> bool:
+    async def _may(self, caller: ListCaller, kind: str, name: str, *actions: Action) -> bool:
         permit = await self._permit(caller, kind, name)
-        return not isinstance(permit, Reject) and await permit.decide(action) is None
+        return not isinstance(permit, Reject) and not [e for e in actions if await permit.decide(e) is not None]
 
     async def _permit(self, caller: ListCaller, kind: str, name: str) -> Permit | Reject:
         cls = self._app.class_of_kind(kind)
@@ -565,24 +559,3 @@ def _archived(given: str) -> bool | None:
         return {"0": False, "1": True, "any": None}[given]
     except KeyError:
         raise BadInput('unable to list; "archived" is 0, 1 or any') from None
-
-
-async def _with_pauses(items: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-    """Yield the items, and None after IDLE seconds without one."""
-    waiting: asyncio.Task[Any] | None = None
-    try:
-        while True:
-            waiting = waiting or asyncio.ensure_future(anext(items))
-            done, _ = await asyncio.wait([waiting], timeout=IDLE)
-            if not done:
-                yield None
-                continue
-            task, waiting = waiting, None
-            try:
-                yield task.result()
-            except StopAsyncIteration:
-                return
-    finally:
-        if waiting is not None:
-            waiting.cancel()
-            await asyncio.wait([waiting])
