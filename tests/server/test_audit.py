@@ -140,6 +140,29 @@ async def test_a_slow_sink_delays_no_request_and_drops_are_counted_and_told(capl
     assert sum("audit records are lost" in each.message for each in caplog.records) == 1
 
 
+async def test_records_that_are_lost_while_others_are_told_of_are_told_of_later() -> None:
+    may_go, begun, seen = asyncio.Event(), asyncio.Event(), list[AuditRecord]()
+
+    async def sink(each: AuditRecord) -> None:
+        seen.append(each)
+        if each.action == "miss":
+            begun.set()
+            await may_go.wait()
+
+    audit = Audit(sink, room=1)
+    for action in ("one", "lost"):
+        audit.record(record(action))
+    await audit.aclose()
+    audit.record(record("two"))
+    await begun.wait()
+    for action in ("three", "lost"):
+        audit.record(record(action))
+    may_go.set()
+    await audit.aclose()
+    assert [each.action for each in seen] == ["one", "miss", "two", "miss", "three"]
+    assert [each.what["records"] for each in seen if each.action == "miss"] == [1, 1] and audit.missed == 2
+
+
 async def test_a_required_record_is_written_before_the_answer_or_the_client_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "audit.jsonl"
     audit = Audit(path, required=True, fsync=True)

@@ -112,9 +112,9 @@ class Audit(Observer):
         while self._waiting:
             group = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
             try:
-                if self._unsaid:
+                if (unsaid := self._unsaid) > 0:
                     await self._write([self._gap(group[0].record.time)])
-                    self._unsaid = 0
+                    self._unsaid -= unsaid  # more may have been missed meanwhile
                 await self._write([each.record for each in group])
             except asyncio.CancelledError:
                 self._miss([*group, *self._waiting], "the app was closed")
