@@ -127,3 +127,20 @@ async def test_messages_of_the_agents_own_code_are_moved_out_too() -> None:
         urls = {part["url"] for message in stored for part in message.parts if part["type"] == "file"}
         assert len(urls) == 1
         assert attachment_hash(urls.pop()) is not None
+
+
+async def test_an_image_that_a_model_makes_becomes_an_attachment() -> None:
+    url = f"data:image/png;base64,{b64encode(PNG).decode()}"
+
+    class Chat(AIChatAgent):
+        async def on_chat_message(self, turn: Any) -> Any:
+            yield {"type": "file", "url": url, "mediaType": "image/png"}
+            yield {"type": "file", "url": url, "mediaType": "application/pdf"}  # it is none, and stays as it is
+
+    async with app_of(Chat) as app:
+        answer = (await app.get(Chat, "ann").save_messages("draw")).message
+        assert answer is not None
+        made, kept = [part for part in answer.parts if part["type"] == "file"]
+        assert await (await app.attachments.of(Chat, "ann")).read(made) == PNG
+        assert attachment_hash(made["url"]) is not None
+        assert kept["url"] == url

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import uvicorn
 
-from everyword import Connecting, NotificationOptions, Principal, Webhook
+from everyword import AttachmentOptions, Connecting, NotificationOptions, Principal, Webhook
 from everyword.agents import AIChatAgent, Turn, callable_method
 from everyword.log.features import is_usable
 from everyword.server import Everyword, Limits
@@ -117,8 +117,9 @@ class Endless(AIChatAgent):
 class NodeProcess:
     """One node. It can be killed, paused, told to stop, and started again on the same port."""
 
-    def __init__(self, store: str, name: str, lease: float = LEASE, webhook: str = "") -> None:
+    def __init__(self, store: str, name: str, lease: float = LEASE, webhook: str = "", attachments: str = "") -> None:
         self._store, self.name, self._lease, self.webhook = store, name, lease, webhook
+        self._attachments = attachments
         self.port, self.link_port = free_port(), free_port()
         self.address = f"127.0.0.1:{self.link_port}"
         """Where other nodes are told that it is."""
@@ -139,7 +140,9 @@ class NodeProcess:
         def start() -> None:
             link = f"127.0.0.1:{self.link_port}"
             arguments = self._store, str(self.port), self.name, str(self._lease), link, self.address, str(self.release)
-            self._process = fork_process("tests.nodes.serving", *arguments, WEBHOOK=self.webhook)
+            self._process = fork_process(
+                "tests.nodes.serving", *arguments, WEBHOOK=self.webhook, ATTACHMENTS=self._attachments
+            )
             self._process.until_ready()
 
         await asyncio.to_thread(start)
@@ -170,10 +173,13 @@ class NodeProcess:
 
 @asynccontextmanager
 async def running_nodes(
-    store: str, *names: str, lease: float = LEASE, webhook: str = ""
+    store: str, *names: str, lease: float = LEASE, webhook: str = "", attachments: str = ""
 ) -> AsyncIterator[list[NodeProcess]]:
-    """Run nodes with these names over one store. Notifications are posted to `webhook`, if it is given."""
-    nodes = [NodeProcess(store, name, lease, webhook) for name in names]
+    """Run nodes with these names over one store.
+
+    Notifications are posted to `webhook`, and attachments are in the folder `attachments`, if they are given.
+    """
+    nodes = [NodeProcess(store, name, lease, webhook, attachments) for name in names]
     try:
         await asyncio.gather(*(node.start() for node in nodes))
         yield nodes
@@ -207,6 +213,7 @@ def main(store: str, port: str, name: str, lease: str, listen: str, address: str
         limits=limits,
         authorize=as_it_says,
         notifications=notifications,
+        attachments=AttachmentOptions(store=os.environ.get("ATTACHMENTS") or None),
     )
     Endless.app, Endless.knows_feature = app, int(release) == NEW
     app.grace = 0.5

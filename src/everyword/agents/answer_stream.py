@@ -38,10 +38,12 @@ async def answer_items(
     *,
     ends_at: tuple[type[Exception], ...] = (),
     after: Callable[[], Awaitable[None]] | None = None,
+    keep_file: Callable[[Chunk], Awaitable[Chunk]] | None = None,
 ) -> AsyncGenerator[str | Chunk, None]:
     """Yield the text and the chunks of an answer. `source` names whose answer it is, in errors.
 
     An answer that raises one of `ends_at` ends there. `after` is awaited when the stream is closed, however it ended.
+    `keep_file` returns a `file` chunk as it is to be stored.
     A chunk of an unknown type is an error if the agent's code yielded it. In the bytes of another server, which may be
     newer than this one, it is left out.
 
@@ -60,18 +62,25 @@ async def answer_items(
                     yield item
                 elif isinstance(item, bytes | bytearray | memoryview):
                     for piece in _known(decoder.feed(bytes(item)), source):
-                        yield piece
+                        yield await _kept(piece, keep_file)
                 else:
-                    yield _chunk(item, source, body)
+                    yield await _kept(_chunk(item, source, body), keep_file)
     except ends_at:
         return
     finally:
         if after is not None:
             await after()
     for piece in _known(decoder.close(), source):
-        yield piece
+        yield await _kept(piece, keep_file)
     for problem in decoder.problems:
         log.warning("%s: %s", source, problem)
+
+
+async def _kept(piece: str | Chunk, keep_file: Callable[[Chunk], Awaitable[Chunk]] | None) -> str | Chunk:
+    """Return a piece as it is to be stored."""
+    if keep_file is not None and isinstance(piece, dict) and piece.get("type") == "file":
+        return await keep_file(piece)
+    return piece
 
 
 def _chunk(item: Any, source: str, body: Any) -> Chunk:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import AttachmentMissing, UsageError
 from ..messages.attachment_contents import MOST_FOR_MODEL, as_data_url, attachments_in, with_contents
 from ..messages.attachments import attachment_hash, decode_data_url
-from ..messages.message import UIMessage
+from ..messages.message import Chunk, UIMessage
 from ..runtime.agent_runtime.attachments import AttachmentsAccess
 from .durations import Duration, to_seconds
 
 __all__ = ["AgentAttachments"]
+
+log = logging.getLogger("everyword.agents")
 
 MODEL_LINK = 3600.0
 """Seconds for which a link works that a model is given: a provider may read it again when a request is tried again."""
@@ -44,6 +47,24 @@ class AgentAttachments:
         if content is None:
             raise UsageError(f"unable to read {url[:100]!r}; it is neither an attachment nor a data: URL")
         return content
+
+    async def _moved_out(self, chunk: Chunk) -> Chunk:
+        """Return a `file` chunk with the URL of an attachment in the place of a large `data:` URL.
+
+        What may not be stored stays as it is: the answer of a model is not lost for that.
+        """
+        url, limit = chunk.get("url"), self._access.data_url_limit
+        if limit is None or not isinstance(url, str) or not url.startswith("data:") or len(url) <= limit:
+            return chunk
+        content = decode_data_url(url)
+        if content is None:
+            return chunk
+        try:
+            part = await self.put(content, str(chunk.get("mediaType") or ""), filename=chunk.get("filename"))
+        except UsageError as exc:
+            log.warning("a file of an answer stays in its message: %s", exc)
+            return chunk
+        return {**chunk, "url": part["url"]}
 
     async def signed_url(self, part: Mapping[str, Any] | str, *, expires_in: Duration = 300.0) -> str:
         """Return a URL with which everybody who has it can read the file, until it expires.

@@ -90,7 +90,11 @@ class ChatResponder(AgentResponder[AIChatAgent]):
         turn = Turn(call, agent=self.agent, threads=self._threads)
         answer = self.agent._run_approved_calls(turn) if call.is_calls_only else _ask(self.agent, turn)
         source = f"{type(self.agent).__name__}.on_chat_message"
-        return answer_items(answer, source, ends_at=(CallPending,), after=turn._aclose)
+        return answer_items(answer, source, ends_at=(CallPending,), after=turn._aclose, keep_file=self._keep_file)
+
+    async def _keep_file(self, chunk: Chunk) -> Chunk:
+        """Store the content of a large `data:` URL that a model or the agent's code has put into a chunk."""
+        return await self.agent.attachments._moved_out(chunk)
 
     def error_text(self, exc: BaseException) -> str:
         return self.agent.error_text(exc)

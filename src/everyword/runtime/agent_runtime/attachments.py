@@ -25,6 +25,12 @@ class AttachmentsAccess:
         attachments = self._directory.attachments
         return attachments is not None and attachments.rules.gives_links
 
+    @property
+    def data_url_limit(self) -> int | None:
+        """How many characters of a `data:` URL stay in a message; None if there is no place for attachments."""
+        attachments = self._directory.attachments
+        return attachments.rules.inline_limit if attachments is not None else None
+
     async def put(self, content: bytes, media_type: str, filename: str | None) -> dict[str, Any]:
         """Store a content; return its file part.
 
