@@ -6,12 +6,23 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 from starlette.requests import HTTPConnection
 
-from everyword import Agent, AIChatAgent, ConversationOptions, Everyword, FiberContext, Principal, callable_method, tool
+from everyword import (
+    Agent,
+    AIChatAgent,
+    AttachmentOptions,
+    ConversationOptions,
+    Everyword,
+    FiberContext,
+    Principal,
+    callable_method,
+    tool,
+)
+from everyword.server.node_settings import NodeSettings
 from everyword.testing import Gate
 from tests.server.kit import user
 from tests.server.sockets import Socket, socket
@@ -19,9 +30,10 @@ from tests.server.sockets import Socket, socket
 WORD = "zanzibar"
 """The marker: it must be nowhere after the erasure."""
 
+FILES: str | None = None
+"""The folder for attachments; None for the one beside the file."""
+
 ANN, BOB = f"ann-{WORD}", "bob"
-HELD = Gate()
-"""Holds the answers to questions with the word `hold`."""
 
 
 class Note(Agent[Any]):
@@ -40,10 +52,17 @@ class Note(Agent[Any]):
 
 class Room(AIChatAgent[Any]):
     sub_agent_classes = (Note,)
+    fails: ClassVar[bool] = False
+    """Whether `on_erase` raises."""
+    held: ClassVar[Gate]
+    """Holds the answers to questions with the word `hold`."""
 
     async def on_erase(self, principal: Principal) -> None:
         assert principal.id.startswith("ann")
+        if self.fails:
+            raise ValueError("broken")
         await self.set_state({"note": None})
+        await self.sql("create table if not exists heard (who, text)")
         await self.sql("delete from heard where who = ?", principal.id)
 
     @tool(needs_approval=True)
@@ -77,8 +96,8 @@ class Room(AIChatAgent[Any]):
     async def on_chat_message(self, turn: Any) -> AsyncIterator[Any]:
         text = self.messages[-1].text
         if "hold" in text:
-            yield "I wait"
-            await HELD.wait()
+            yield "I wait. "
+            await self.held.wait()
         name = "pay" if "pay" in text else "place" if "place" in text else None
         async for step in turn.steps():
             if name is not None and step.number == 1 and not turn.continuation:
@@ -102,9 +121,18 @@ def allowed(principal: Principal, action: str, kind: str, name: str) -> bool:
     return True
 
 
-def make_app(store: str) -> Everyword:
+def make_app(store: str, node: NodeSettings | None = None) -> Everyword:
     options = ConversationOptions(search=True)
-    app = Everyword([Room], store=store, authenticate=by_query, authorize=allowed, conversations=options)
+    files = AttachmentOptions(store=FILES) if FILES is not None else None
+    app = Everyword(
+        [Room],
+        store=store,
+        authenticate=by_query,
+        authorize=allowed,
+        conversations=options,
+        attachments=files,
+        node=node,
+    )
     app.grace = 0.0
     return app
 
@@ -143,6 +171,14 @@ async def play(app: Everyword, url: str, client: httpx.AsyncClient) -> None:
         await asked(bob, "b1", "Hello from Bob")
         await asked(ann, f"a1-{WORD}", f"Hello, my word is {WORD}", note=WORD)
         await asked(ann, f"a2-{WORD}", f"no more {WORD}")
+        photo = f"{WORD}-photo-".encode() * 3000
+        upload = await client.post("/agents/room/room/attachments?filename=p.txt", headers=ann_user, content=photo)
+        assert upload.status_code in (200, 201), upload.text
+        given = {**user(f"m-photo-{WORD}", "look"), "parts": [upload.json()]}
+        body = json.dumps({"messages": [given]})
+        init = {"method": "POST", "body": body}
+        await ann.send(type="cf_agent_use_chat_request", id=f"a4-{WORD}", init=init)
+        await ann.ended(f"a4-{WORD}")
         edited = {"messages": [user(f"m-a2-{WORD}", f"other words, {WORD}")], "trigger": "regenerate-message"}
         init = {"method": "POST", "body": json.dumps(edited)}
         await ann.send(type="cf_agent_use_chat_request", id=f"a3-{WORD}", init=init)
@@ -172,3 +208,9 @@ async def play(app: Everyword, url: str, client: httpx.AsyncClient) -> None:
         await own.send(type="rpc", id="c2", method="remember", args=[f"private note {WORD}"])
         await own.until(lambda frame: frame.get("id") == "c2")
     await app.get(Room, "room").wait_until_stable()
+
+
+async def begun(page: Socket, request: str, text: str) -> None:
+    """Ask, and wait until the answer is being written."""
+    await page.ask(request, text)
+    await page.until(lambda frame: frame.get("id") == request and "I wait" in frame.get("body", ""))

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from everyword.cli import main
+from everyword.ids import AgentId
 from everyword.log.postgres.address import DatabaseAddress
-from tests.erasure.room import ANN, BOB, WORD, asked, make_app, play, tab
+from everyword.server.node_settings import NodeSettings
+from everyword.testing import Gate
+from tests.erasure.room import ANN, BOB, WORD, Room, asked, begun, make_app, play, tab
 from tests.server.kit import bare, connect, serving
 
 
@@ -42,23 +45,24 @@ async def words_in_tables(url: str) -> list[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("tests.erasure.room.FILES", str(tmp_path / "attachments"))
     if request.param == "sqlite":
         return str(tmp_path / "log.db")
     return str(request.getfixturevalue("postgres_url"))
 
 
-async def words_left(store: str) -> list[str]:
-    return await words_in_tables(store) if store.startswith("postgres") else words_in_files(Path(store).parent)
+async def words_left(store: str, files: Path) -> list[str]:
+    return [*(await words_in_tables(store) if store.startswith("postgres") else ()), *words_in_files(files)]
 
 
 async def test_no_word_of_an_erased_person_is_left_and_the_others_go_on(
-    store: str, capsys: pytest.CaptureFixture[str]
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app = make_app(store)
     async with serving(app) as url, connect(url) as client:
         await play(app, url, client)
-        assert await words_left(store), "the words were there"
+        assert await words_left(store, tmp_path), "the words were there"
         before = (await client.get("/agents/room/room/get-messages", headers={"x-user": BOB})).json()
         async with tab(url, BOB) as page:
             report = await app.principals.erase(ANN)
@@ -68,7 +72,11 @@ async def test_no_word_of_an_erased_person_is_left_and_the_others_go_on(
         deleted = [each for each in report.agents if each.is_deleted]
         assert [(each.kind, each.name, each.counts["agents"]) for each in deleted] == [("room", None, 2)]
         (room,) = [each for each in report.agents if each.name == "room"]
-        assert room.counts["messages"] == 3 and room.counts["answers to calls"] == 2
+        assert (
+            room.counts["messages"] == 4
+            and room.counts.get("attachments", 1) == 1
+            and room.counts["answers to calls"] == 2
+        )
 
         after = (await client.get("/agents/room/room/get-messages", headers={"x-user": BOB})).json()
         assert [each["role"] for each in after] == [each["role"] for each in before]
@@ -87,7 +95,7 @@ async def test_no_word_of_an_erased_person_is_left_and_the_others_go_on(
         assert again == report
         second = await app.principals.erase(ANN)
         assert second.is_complete and second.agents == []
-    assert await words_left(store) == []
+    assert await words_left(store, tmp_path) == []
     assert await asyncio.to_thread(main, ["doctor", "--no-app", "--db", store]) == 0, capsys.readouterr()
     assert await asyncio.to_thread(main, ["rebuild", "--json", "--db", store]) == 0
     said = capsys.readouterr().out
@@ -95,4 +103,66 @@ async def test_no_word_of_an_erased_person_is_left_and_the_others_go_on(
     app = make_app(store)
     async with serving(app) as url, tab(url, BOB) as page:
         await asked(page, "b10", "still here?")
-    assert await words_left(store) == []
+    assert await words_left(store, tmp_path) == []
+
+
+async def test_a_node_has_an_agent_of_another_node_rewritten_by_its_owner(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.erasure.room.FILES", str(tmp_path / "attachments"))
+    one, two = (make_app(postgres_url, NodeSettings(name=name, lease=2)) for name in ("one", "two"))
+    async with serving(one) as url, connect(url) as client, two:
+        await play(one, url, client)
+        async with tab(url, BOB) as page:
+            await page.settled()  # node one owns the agent, and has it loaded
+            report = await two.principals.erase(ANN)
+            await page.closed_after_frames()
+        assert report.is_complete and report.left is not None, report
+        async with tab(url, BOB) as page:
+            await asked(page, "b9", "and now?")
+        assert await words_in_tables(postgres_url) == []
+
+
+async def test_running_turns_of_the_person_are_stopped_and_those_of_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Room, "held", Gate(), raising=False)
+    app = make_app(str(tmp_path / "log.db"))
+    async with serving(app) as url:
+        async with tab(url, BOB) as bob, tab(url, ANN) as ann, tab(url, BOB, "other") as other:
+            await asked(bob, "b1", "Hello from Bob")
+            await begun(ann, f"a1-{WORD}", f"hold {WORD}")
+            await asked(other, "o1", "mine")
+            async with tab(url, ANN, "other") as guest:
+                await asked(guest, f"g1-{WORD}", f"I am here, {WORD}")
+            await begun(other, "o2", "hold on")
+            report = await app.principals.erase(ANN)
+        assert report.is_complete, report
+        assert [each.counts["turns"] for each in report.agents if each.name in ("room", "other")] == [1, 1]
+        store = (await app.service()).directory.store
+        turns = await store.turns(AgentId("room/room"))  # type: ignore[attr-defined]
+        assert [turn.status for turn in turns] == ["completed", "aborted"], "Ann's turn was stopped"
+        Room.held.open()
+        await app.get(Room, "other").wait_until_stable()
+        (*_, question, answer) = await app.get(Room, "other").get_messages()
+        assert (question.text, answer.role) == ("hold on", "assistant")
+        assert answer.text.endswith("Good."), "Bob's turn went on"
+    assert words_in_files(tmp_path) == []
+
+
+async def test_an_erasure_whose_hook_fails_is_reported_and_completed_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(str(tmp_path / "log.db"))
+    async with serving(app) as url, connect(url) as client:
+        await play(app, url, client)
+        monkeypatch.setattr(Room, "fails", True)
+        report = await app.principals.erase(ANN)
+        assert not report.is_complete
+        assert [(each.kind, each.name) for each in report.problems] == [("room", "room")]
+        assert "on_erase failed" in str(report.problems[0].problem)
+        assert words_in_files(tmp_path), "the agent's table still has them, and the note has the id"
+        monkeypatch.setattr(Room, "fails", False)
+        again = await app.principals.erase(ANN)
+        assert again.is_complete and again.id == report.id and again.problems == []
+    assert words_in_files(tmp_path) == []

@@ -58,7 +58,9 @@ async def test_the_zip_has_what_a_person_owns_and_what_it_did_elsewhere(store: s
         assert {(each["kind"], each["name"]) for each in events} == {("room", "room")}
         asked = [each["event"] for each in events if each["event"]["t"] == "turn.accepted"]
         said_there = [message for each in asked for message in each.get("messages", [])]
-        said = [part["text"] for message in said_there for part in message["parts"]]
+        parts = [part for message in said_there for part in message["parts"]]
+        said = [part["text"] for part in parts if part["type"] == "text"]
+        assert [part["filename"] for part in parts if part["type"] == "file"] == ["p.txt"]
         assert said == [f"Hello, my word is {WORD}", f"no more {WORD}", f"other words, {WORD}"]
         found = {each["event"]["t"] for each in events}
         assert {"call.answered", "conversation.changed", "conversation.read", "job.added", "fiber.started"} <= found
@@ -88,7 +90,7 @@ def test_the_command_exports_and_erases(
     assert words_in_files(Path("data"))
     assert main(["principal", "erase", ANN, "--yes", *given]) == 0
     said = capsys.readouterr().out
-    assert "1 conversation deleted" in said and "3 messages" in said
+    assert "1 conversation deleted" in said and "4 messages" in said
     assert words_in_files(Path("data")) == []
     assert main(["principal", "erase", ANN, "--yes", "--json", *given]) == 0
     assert json.loads(capsys.readouterr().out)["agents"] == []

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ..attachments.keys import blob_key, folder_of
 from ..core.commands import CancelJobs, CancelTurns, EndFiber
 from ..core.erasure import Eraser, Target
 from ..core.evolve import evolve
@@ -18,11 +19,13 @@ from ..core.state import State
 from ..core.wanted import wanted
 from ..errors import LogCorrupt, UsageError
 from ..events import Identity, decode_event, encode_event
-from ..ids import AgentId, FiberId, JobId, RequestId, Seq
+from ..ids import AgentId, FiberId, JobId, RequestId, Seq, children_prefix, root_id
 from ..log.base import Activation
 from ..log.erasing import Rewriting, StoreErasure
+from ..messages.attachments import find_references
 from ..rows import SEARCHABLE
 from .api.erasures import AgentErased
+from .attachment_sweep import stored_references
 from .directory import Directory, LoadedAgent
 from .rebuild import Projections
 
@@ -102,7 +105,7 @@ async def erase_from_agent(directory: Directory, agent: AgentId, target: Target)
 async def _erase(directory: Directory, agent: AgentId, activation: Activation, target: Target) -> AgentErased:
     eraser, state, rows = Eraser(target), State(), Projections()
     changed: list[tuple[Seq, bytes]] = []
-    states, cursor = 0, Seq(0)
+    states, cursor, files = 0, Seq(0), set[str]()
     while page := await directory.store.read(agent, cursor, PAGE):
         for stored in page:
             states += stored.kind == "state.set"
@@ -117,6 +120,7 @@ async def _erase(directory: Directory, agent: AgentId, activation: Activation, t
                 raise LogCorrupt(f"unable to rewrite {agent!r}; event {stored.seq} cannot be used ({exc})") from exc
             if new is not event:
                 changed.append((stored.seq, encode_event(new)))
+                files |= find_references(stored.body)
         cursor = page[-1].seq
     superseded = max(states - 1, 0)
     is_searchable = any(row.kind == SEARCHABLE for row in await directory.store.kept(agent))
@@ -127,4 +131,25 @@ async def _erase(directory: Directory, agent: AgentId, activation: Activation, t
             agent, activation.epoch, changed, turns, rows.rows(), wanted(state, directory.clock.now()).wake
         )
         await erasure_of(directory).rewrite(rewriting)
+        deleted = await _delete_files(directory, agent, files)
+        if deleted:
+            eraser.counts["attachments"] = deleted
     return AgentErased(dict(eraser.counts), superseded)
+
+
+async def _delete_files(directory: Directory, agent: AgentId, files: set[str]) -> int:
+    """Delete attachments of messages that were replaced, unless another message of the family has them.
+
+    A crash before it leaves them to the sweep, which deletes what no message refers to.
+    """
+    attachments = directory.attachments
+    if attachments is None or not files:
+        return 0
+    deleted = 0
+    with attachments.holds.watch() as touched:
+        family = [root_id(agent), *await directory.store.agents(children_prefix(root_id(agent)))]
+        for sha256 in sorted(files - await stored_references(directory.store, family)):
+            directory.check_lease(agent)
+            deleted += await attachments.holds.delete(attachments.store, blob_key(agent, sha256), touched)
+    attachments.forget(folder_of(agent))
+    return deleted

@@ -39,8 +39,9 @@ ABOUT: Final = {
 class _Zip:
     """A zip file that is written in threads."""
 
-    def __init__(self, out: IO[bytes]) -> None:
+    def __init__(self, out: IO[bytes], now: datetime) -> None:
         self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED)
+        self._date = now.year, now.month, now.day, now.hour, now.minute, now.second
         self.counts: dict[str, int] = {}
 
     async def write(self, name: str, lines: AsyncIterator[Any]) -> None:
@@ -49,7 +50,7 @@ class _Zip:
         waiting, size = list[bytes](), 0
         async for value in lines:
             if entry is None:
-                entry, self.counts[name] = self._zip.open(name, "w", force_zip64=True), 0
+                entry, self.counts[name] = self._zip.open(self._named(name), "w", force_zip64=True), 0
             waiting.append(msgspec.json.encode(value) + b"\n")
             size += len(waiting[-1])
             self.counts[name] += 1
@@ -60,9 +61,14 @@ class _Zip:
             await asyncio.to_thread(entry.write, b"".join(waiting))
             await asyncio.to_thread(entry.close)
 
+    def _named(self, name: str) -> zipfile.ZipInfo:
+        found = zipfile.ZipInfo(name, self._date)
+        found.compress_type = zipfile.ZIP_DEFLATED
+        return found
+
     async def close(self, manifest: dict[str, Any]) -> None:
         body = msgspec.json.format(msgspec.json.encode({**manifest, "files": self.counts}))
-        await asyncio.to_thread(self._zip.writestr, "manifest.json", body)
+        await asyncio.to_thread(self._zip.writestr, self._named("manifest.json"), body)
         await asyncio.to_thread(self._zip.close)
 
 
@@ -80,7 +86,8 @@ async def write_export(
 
 
 async def _write(app: AppHandle, data: ReadsPersonalData, principal: str, out: IO[bytes]) -> dict[str, int]:
-    file, now = _Zip(out), datetime.now(UTC)
+    now = datetime.now(UTC)
+    file = _Zip(out, now)
     owned: set[AgentId] = set()
     async for each in data.owned(principal):
         owned.add(each.agent)
