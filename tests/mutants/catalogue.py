@@ -19,6 +19,7 @@ from tests.mutants.bugs import (
     runtime_turns,
     server,
     server_access,
+    sharing,
     store,
     store_writer,
     tools,
@@ -48,6 +49,7 @@ ALL: list[Bug] = [
     *agents.BUGS,
     *tools.BUGS,
     *cluster.BUGS,
+    *sharing.BUGS,
 ]
 
 HARMLESS = Bug(

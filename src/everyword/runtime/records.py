@@ -15,8 +15,9 @@ from ..log.base import Stored
 
 __all__ = ["ReadsLogs", "read_frozen_record", "read_record", "read_record_with_head"]
 
-PAGE: Final = 1000
-PAGE_BYTES: Final = 4 * 1024 * 1024
+PAGE: Final = 256
+PAGE_BYTES: Final = 1024 * 1024
+"""A page is decoded in one go, so it is small: other agents wait meanwhile."""
 
 
 class ReadsLogs(Protocol):

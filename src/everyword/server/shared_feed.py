@@ -65,7 +65,7 @@ class _Feed:
         agent, share = self._shared.agent, self._shared.share.id
         try:
             record, head = await read_record_with_head(self._directory.store, agent)
-            self._render(record)
+            await self._render(record)
             async with aclosing(event_pages(self._directory, agent, head)) as pages:
                 while record.has_share(share):
                     page = await anext(pages)
@@ -74,7 +74,7 @@ class _Feed:
                     for committed in page:
                         record.apply(committed.event, committed.at)
                     if record.has_share(share):
-                        self._render(record)
+                        await self._render(record)
                         await asyncio.sleep(PACE)
             self.is_over = True
         except AgentGone:
@@ -90,7 +90,7 @@ class _Feed:
         finally:
             self._wake()
 
-    def _render(self, record: ConversationRecord) -> None:
+    async def _render(self, record: ConversationRecord) -> None:
         found: dict[NodeId, LiveMessage | None] = {}
         versions = dict(record.versions())
         for node, version in versions.items():
@@ -101,6 +101,7 @@ class _Feed:
             recorded = record.message(node)
             message = describe_message(recorded, self._shown) if recorded is not None else None
             found[node] = render(node, message, before) if message is not None else None
+            await asyncio.sleep(0)  # a long conversation must not hold up the others
         self._versions, self._rendered = versions, found
         self.snapshot = [each for each in found.values() if each is not None]
         self._wake()
