@@ -12,7 +12,7 @@ from everyword.client import ChatFailed
 from everyword.errors import ChatError, ToolError, UsageError
 from everyword.testing import Gate
 from tests.client.kit import client, is_growing, patiently, settled, shown_is_stored, snapshots, until_text
-from tests.server.kit import chat, scripted, serving
+from tests.server.kit import chat, connect, scripted, serving
 
 
 async def test_an_answer_is_one_message_that_grows_until_the_turn_has_ended() -> None:
@@ -137,6 +137,20 @@ async def test_clear_clears_client_and_server_and_ends_running_turns() -> None:
         assert await shown_is_stored(other)
         gate.open()
         await snapshots(me.send("again"))
+        assert await shown_is_stored(me)
+
+
+async def test_a_question_of_a_deleted_conversation_fails_and_is_not_asked_again() -> None:
+    gate = Gate()
+    async with serving(chat(scripted(["One ", gate, "two"]))) as url, client(url) as me, connect(url) as http:
+        reply = me.send("hi")
+        await until_text(me, "One ")
+        assert (await http.delete("/conversations/chat/ann")).status_code == 204
+        with pytest.raises(ChatFailed, match="The conversation was deleted"):
+            await snapshots(reply)
+        gate.open()
+        await snapshots(me.send("again"))
+        assert [message.text for message in await me.history()] == ["again", "One two"]
         assert await shown_is_stored(me)
 
 

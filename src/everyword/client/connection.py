@@ -28,6 +28,9 @@ Fields = Mapping[str, str] | Callable[[], Mapping[str, str] | Awaitable[Mapping[
 TERMINAL = {1008, *range(4000, 5000)}
 """Close codes after which the client does not reconnect."""
 
+DESTROYED = (1001, "Agent destroyed")
+"""How the server closes the sockets of an agent that was deleted. A new agent may use its name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -193,6 +196,8 @@ class ReconnectingConnection:
             await asyncio.wait([writing])  # not `await writing`: that this task is cancelled meanwhile would be lost
             if not writing.cancelled():
                 writing.result()
+            if (socket.close_code, socket.close_reason) == DESTROYED:
+                self._protocol.deleted()
             self._protocol.disconnected()
             await socket.close()
             self._closed(socket.close_code or 1006, socket.close_reason or "")

@@ -75,6 +75,11 @@ class AgentProtocol:
         if self.chat is not None:
             self.chat.disconnected()
 
+    def deleted(self) -> None:
+        """End the questions of this connection: the server has deleted the agent. Call it before `disconnected`."""
+        if self.chat is not None:
+            self.chat.deleted()
+
     def frames_to_send(self) -> list[str | bytes]:
         """Return, once, the frames that are to be sent now. Calls among them count as sent from here on."""
         if not self._outbox.is_connected:

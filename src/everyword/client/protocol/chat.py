@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -27,6 +27,8 @@ from .resume_handshake import ClientResumeHandshake
 __all__ = ["ChatProtocol", "Ended"]
 
 JsonObject = dict[str, Any]
+
+DELETED: Final = "The conversation was deleted."
 
 
 @dataclass(slots=True)
@@ -69,6 +71,11 @@ class ChatProtocol:
         self._outbox.disconnected()
         self.resume.disconnected()
         self._requests.doubt_all()
+
+    def deleted(self) -> None:
+        """End every open request with an error: asked again, it would begin a new conversation."""
+        for request_id in list(self._requests.open):
+            self._end(request_id, Ended("error", DELETED))
 
     def frames_to_send(self) -> list[str]:
         """Return, once, the frames that are to be sent now."""
