@@ -319,6 +319,13 @@ async def test_a_live_list_begins_with_the_conversations_that_are_asked_for(quer
                 assert (change["name"], change["archived"]) == (name, archived)
 
 
+@pytest.mark.parametrize("path", ["/conversations", "/approvals"])
+async def test_the_head_of_a_list_is_answered_and_keeps_no_stream(path: str) -> None:
+    async with running() as (_, client):
+        response = await client.head(path, headers={**user("ann"), "accept": "text/event-stream"})
+        assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+
+
 async def test_a_live_list_ends_when_the_server_stops_and_when_its_client_is_disconnected() -> None:
     async with running() as (app, client):
         async with live(client, "/conversations", "ann") as events:

@@ -76,7 +76,7 @@ class ListCaller(NamedTuple):
 
     @property
     def wants_events(self) -> bool:
-        return "text/event-stream" in self.request.headers.get("accept", "")
+        return self.request.method == "GET" and "text/event-stream" in self.request.headers.get("accept", "")
 
     @property
     def owner(self) -> Principal | None:
