@@ -23,7 +23,7 @@ from ..ids import AgentId, FiberId, JobId, RequestId, Seq, children_prefix, root
 from ..log.base import Activation
 from ..log.erasing import Rewriting, StoreErasure
 from ..messages.attachments import find_references
-from ..rows import SEARCHABLE
+from ..rows import SEARCHABLE, KeptRow, MessageRow, Row
 from .api.erasures import AgentErased
 from .attachment_sweep import stored_references
 from .directory import Directory, LoadedAgent
@@ -130,17 +130,18 @@ async def _erase(directory: Directory, agent: AgentId, activation: Activation, t
         rewriting = Rewriting(
             agent, activation.epoch, changed, turns, rows.rows(), wanted(state, directory.clock.now()).wake
         )
+        # First: once the log is rewritten, nothing says which attachments were those of the principal.
+        deleted = await _delete_files(directory, agent, files, rewriting.rows)
         await erasure_of(directory).rewrite(rewriting)
-        deleted = await _delete_files(directory, agent, files)
         if deleted:
             eraser.counts["attachments"] = deleted
     return AgentErased(dict(eraser.counts), superseded)
 
 
-async def _delete_files(directory: Directory, agent: AgentId, files: set[str]) -> int:
-    """Delete attachments of messages that were replaced, unless another message of the family has them.
+async def _delete_files(directory: Directory, agent: AgentId, files: set[str], rows: Sequence[Row]) -> int:
+    """Delete attachments of messages that are about to be replaced; return how many there were.
 
-    A crash before it leaves them to the sweep, which deletes what no message refers to.
+    What the agent's new rows refer to stays, and what another agent of the family does.
     """
     attachments = directory.attachments
     if attachments is None or not files:
@@ -148,7 +149,13 @@ async def _delete_files(directory: Directory, agent: AgentId, files: set[str]) -
     deleted = 0
     with attachments.holds.watch() as touched:
         family = [root_id(agent), *await directory.store.agents(children_prefix(root_id(agent)))]
-        for sha256 in sorted(files - await stored_references(directory.store, family)):
+        kept = await stored_references(directory.store, [each for each in family if each != agent])
+        for row in rows:
+            if isinstance(row, MessageRow):
+                kept |= find_references(row.body or b"") | find_references(row.draft or b"")
+            elif isinstance(row, KeptRow):
+                kept |= find_references(row.body or b"")
+        for sha256 in sorted(files - kept):
             directory.check_lease(agent)
             deleted += await attachments.holds.delete(attachments.store, blob_key(agent, sha256), touched)
     attachments.forget(folder_of(agent))
