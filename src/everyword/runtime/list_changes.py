@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from ..errors import AgentStopped, LogError
 from ..ids import AgentId, Millis, root_id
 from ..log.base import Batch, LogStore
+from ..log.lists import ListedConversation
 from ..log.receipt import Receipt
 from ..rows import CONVERSATION, SETTLED, WAITING, KeptRow
 from .clock import Clock
@@ -30,6 +31,11 @@ OVERLAP: Final = 15_000
 
 MOST_PENDING: Final = 10_000
 """Changes that a slow watcher may have before it is told only that everything may have changed."""
+
+MOST_READS: Final = 1000
+"""Conversations that are kept for watchers which have not looked at their last change yet."""
+
+ReadsConversation = Callable[[AgentId], Coroutine[Any, Any, ListedConversation | None]]
 
 
 class ListWatcher:
@@ -75,6 +81,7 @@ class ListChanges:
     def __init__(self, store: LogStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._watchers: set[ListWatcher] = set()
+        self._reads: dict[AgentId, asyncio.Task[ListedConversation | None]] = {}
         self._poll: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -101,8 +108,23 @@ class ListChanges:
 
     def note(self, agent: AgentId) -> None:
         """Tell every watcher that the rows of a root agent, or of an agent below it, changed."""
+        self._reads.pop(agent, None)
         for watcher in self._watchers:
             watcher.note(agent)
+
+    async def read_once(self, agent: AgentId, read: ReadsConversation) -> ListedConversation | None:
+        """Return the conversation of an agent that was noted: all watchers share one reading of each change.
+
+        Raises:
+            LogError: the store cannot be read.
+        """
+        reading = self._reads.get(agent)
+        if reading is None or (reading.done() and (reading.cancelled() or reading.exception() is not None)):
+            if len(self._reads) >= MOST_READS:
+                self._reads.clear()
+            reading = self._reads[agent] = asyncio.create_task(read(agent), name=f"conversation of {agent}")
+            reading.add_done_callback(_forget_error)  # every watcher may be gone when it fails
+        return await asyncio.shield(reading)  # it is not cancelled with the watcher that was the first to ask
 
     def close(self) -> None:
         """Tell every watcher that the process shuts down."""
@@ -123,6 +145,8 @@ class ListChanges:
             yield watcher
         finally:
             self._watchers.discard(watcher)
+            if not self._watchers:
+                self._reads.clear()
             if not self._watchers and self._poll is not None:
                 self._poll.cancel()
                 self._poll = None
@@ -144,3 +168,8 @@ class ListChanges:
             except LogError as exc:
                 log.warning("unable to see what other nodes changed in lists; trying again: %s", exc)
             await self._clock.sleep_until(Millis(self._clock.now() + POLL_EVERY))
+
+
+def _forget_error(reading: asyncio.Task[Any]) -> None:
+    if not reading.cancelled():
+        reading.exception()

@@ -39,6 +39,10 @@ class Listings:
         """Return the conversation of an agent, by its id of today or one that its class had before."""
         return await self._lists.find_conversation(await self._running().stored_ids.find(agent))
 
+    async def find_changed(self, agent: AgentId) -> ListedConversation | None:
+        """Return the conversation of an agent that a watcher was told of, by one reading for all watchers."""
+        return await self._running().list_changes.read_once(agent, self.find_conversation)
+
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         """Return a page of calls that wait for an approval, or were settled."""
         return await self._lists.approvals(query)

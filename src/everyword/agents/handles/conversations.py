@@ -308,7 +308,7 @@ class Conversations:
                 for agent in agents:
                     if split_agent_id(agent)[0] not in kinds:
                         continue
-                    found = await lists.find_conversation(agent)
+                    found = await lists.find_changed(agent)
                     change = self._change_of(agent, found, owner, _id(reader) or owner)
                     if change is not None:
                         yield change
