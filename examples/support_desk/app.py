@@ -25,6 +25,7 @@ from everyword import (
 )
 from everyword.errors import WebhookRefused
 
+from .accounts import DELETING, accounts
 from .desk import Support, title_of
 from .mail import HOOK_SECRET, OUTBOX, RECEIVED, notify, receive
 from .people import PEOPLE, Person, authenticate, authorize, person_of, sign_in, sign_out
@@ -78,6 +79,8 @@ async def login(given: Login, response: Response) -> Person:
     person = PEOPLE.get(given.user)
     if person is None:
         raise HTTPException(404, "There is no such person.")
+    if person.id in DELETING:
+        raise HTTPException(409, "Your data is being deleted. Try again in a moment.")
     sign_in(response, person)
     return person
 
@@ -111,5 +114,6 @@ async def hook(request: Request) -> None:
         raise HTTPException(400, "The signature is wrong.") from exc
 
 
+app.include_router(accounts(agents))
 app.mount("/agents", agents)
 app.mount("/", StaticFiles(directory=PAGE, html=True))

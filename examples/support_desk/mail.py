@@ -15,7 +15,7 @@ from everyword import Everyword, Notification, verify_webhook
 
 from .people import PEOPLE, Person, derive_secret
 
-__all__ = ["HOOK_SECRET", "OUTBOX", "RECEIVED", "Mail", "notify", "receive"]
+__all__ = ["HOOK_SECRET", "OUTBOX", "RECEIVED", "Mail", "forget", "notify", "receive"]
 
 T = TypeVar("T")
 
@@ -28,6 +28,8 @@ class Mail:
     """A mail that was sent."""
 
     id: str
+    about: str | None
+    """The customer whose conversation it is about."""
     to: str
     subject: str
     text: str
@@ -69,11 +71,12 @@ async def notify(agents: Everyword, notification: Notification, url: str) -> Non
             to, link = [person for person in PEOPLE.values() if person.role == "staff"], asked.url or link
     for person in to:
         if person.id not in here:
-            _send(notification.id, person, subject, text, link)
+            _send(notification, person, subject, text, link)
 
 
-def _send(id: str, person: Person, subject: str, text: str, link: str) -> None:
-    OUTBOX.add(f"{id}/{person.id}", Mail(f"{id}/{person.id}", person.id, subject, text, link, time.time()))
+def _send(notification: Notification, person: Person, subject: str, text: str, link: str) -> None:
+    id = f"{notification.id}/{person.id}"
+    OUTBOX.add(id, Mail(id, notification.owner, person.id, subject, text, link, time.time()))
 
 
 def receive(headers: Mapping[str, str], body: bytes) -> None:
@@ -84,3 +87,13 @@ def receive(headers: Mapping[str, str], body: bytes) -> None:
     """
     notification = verify_webhook(headers, body, HOOK_SECRET)
     RECEIVED.add(notification["id"], notification)
+
+
+def forget(person: str) -> int:
+    """Delete the mails to a person, and what others were told about its conversations; return how many mails it had."""
+    own = [mail for mail in OUTBOX.values() if mail.to == person]
+    for id in [id for id, mail in OUTBOX.items() if person in (mail.to, mail.about)]:
+        del OUTBOX[id]
+    for id in [id for id, told in RECEIVED.items() if told["data"]["owner"] == person]:
+        del RECEIVED[id]
+    return len(own)

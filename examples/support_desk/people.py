@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import time
@@ -17,7 +18,8 @@ from starlette.responses import Response
 
 from everyword import Action, Approval, Principal
 
-__all__ = ["PEOPLE", "Person", "authenticate", "authorize", "derive_secret", "person_of", "sign_in", "sign_out"]
+__all__ = ["PEOPLE", "Person", "authenticate", "authorize", "derive_secret"]
+__all__ += ["end_sessions", "person_of", "sign_in", "sign_out"]
 
 COOKIE: Final = "support_desk"
 LIFETIME: Final = 7 * 24 * 3600
@@ -26,7 +28,8 @@ LIFETIME: Final = 7 * 24 * 3600
 FOR_STAFF: Final = frozenset({"list", "read", "connect", "answer"})
 """What staff may do in conversations of customers: see them, and answer calls."""
 
-FOR_CUSTOMERS: Final = FOR_STAFF | {"ask", "stop", "manage", "delete"}
+FOR_CUSTOMERS: Final = FOR_STAFF | {"ask", "stop", "manage", "delete", "share"}
+"""Only customers share: who else may read a conversation is for them to decide."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ def _read_secret() -> bytes:
 
 
 _SECRET: Final = _read_secret()
+_ENDED: Final = Path("support_desk.ended")
+"""How often the sessions of people were ended. A product has that in its database."""
 
 
 def derive_secret(purpose: str) -> str:
@@ -77,8 +82,8 @@ def _signature(text: str) -> str:
 
 
 def sign_in(response: Response, person: Person) -> None:
-    """Set the cookie of a session: who, until when, and a signature."""
-    text = f"{person.id}.{int(time.time()) + LIFETIME}"
+    """Set the cookie of a session: who, until when, which series of sessions, and a signature."""
+    text = f"{person.id}.{int(time.time()) + LIFETIME}.{_read_ended().get(person.id, 0)}"
     value = f"{text}.{_signature(text)}"
     response.set_cookie(COOKIE, value, max_age=LIFETIME, httponly=True, samesite="lax")  # with HTTPS: secure=True
 
@@ -88,13 +93,28 @@ def sign_out(response: Response) -> None:
     response.delete_cookie(COOKIE)
 
 
+def end_sessions(person: Person) -> None:
+    """Refuse the cookies that the person has by now, in every browser. It stays so after a crash."""
+    ended = _read_ended()
+    ended[person.id] = ended.get(person.id, 0) + 1
+    written = _ENDED.with_suffix(".new")
+    written.write_text(json.dumps(ended), encoding="ascii")
+    written.replace(_ENDED)
+
+
+def _read_ended() -> dict[str, int]:
+    """Return how often the sessions of each person were ended."""
+    ended: dict[str, int] = json.loads(_ENDED.read_text(encoding="ascii")) if _ENDED.exists() else {}
+    return ended
+
+
 def _session(request: HTTPConnection) -> tuple[Person, int] | None:
     text, _, signature = request.cookies.get(COOKIE, "").rpartition(".")
     if not hmac.compare_digest(signature.encode(), _signature(text).encode()):
         return None
-    user, _, until = text.partition(".")
-    expires = int(until)
-    return (PEOPLE[user], expires) if user in PEOPLE and expires > time.time() else None
+    user, until, series = [*text.split("."), "0"][:3]  # cookies of an earlier release have no series
+    expires, is_current = int(until), int(series) == _read_ended().get(user, 0)
+    return (PEOPLE[user], expires) if user in PEOPLE and is_current and expires > time.time() else None
 
 
 def person_of(request: HTTPConnection) -> Person | None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
@@ -149,6 +150,104 @@ async def test_staff_sees_the_photo_of_a_customer_and_other_customers_do_not(che
         assert (await mia.request.get(where)).status == 200
         bob = await sign_in(browser, port, "Bob")
         assert (await bob.request.get(where)).status == 403
+
+
+async def test_a_shared_link_is_read_without_a_login_until_it_is_revoked(checkout: Path, port: int) -> None:
+    async with serving(checkout, port), browsing() as browser:
+        ann = await sign_in(browser, port, "Ann", permissions=["clipboard-read", "clipboard-write"])
+        await ann.get_by_role("button", name="New conversation").first.click()
+        await ask(ann, "What can you do?")
+        await expect(ann.locator("main").get_by_text("will be here when you come back.")).to_be_visible()
+        frozen, live = await share(ann, "7"), await share(ann, "30", live=True)
+        assert frozen != live
+        await ann.get_by_role("button", name="Close").click()
+        await ask(ann, "Where is order 1003?")
+        await expect(ann.locator("main").get_by_text("I have asked the carrier")).to_be_visible()
+
+        context = await browser.new_context()
+        copy, follower = await context.new_page(), await context.new_page()
+        await copy.goto(frozen)
+        await expect(copy.locator("main")).to_contain_text("will be here when you come back.")
+        await expect(copy.locator("main")).not_to_contain_text("carrier")
+        await follower.goto(live)
+        await expect(follower.locator("main")).to_contain_text("I have asked the carrier")
+        assert "Ann" not in await follower.content()
+
+        await ann.get_by_role("button", name="Share…").click()
+        links = ann.locator("dialog li")
+        await expect(links).to_have_count(2)
+        await expect(ann.get_by_label("Link", exact=True)).to_have_count(0)  # the address is shown once
+        await links.filter(has_text="With new messages").get_by_role("button", name="Revoke").click()
+        await expect(links).to_have_count(1)
+        await expect(follower.get_by_role("status")).to_contain_text("it was revoked")
+        await links.get_by_role("button", name="Revoke").click()
+        await expect(links).to_have_count(0)
+        closed = await copy.reload()
+        assert closed is not None and closed.status == 404
+
+
+async def share(page: Page, days: str, *, live: bool = False) -> str:
+    """Create a link in the dialog, copy it, and return what was copied."""
+    if not await page.locator("dialog").count():
+        await page.get_by_role("button", name="Share…").click()
+    await page.get_by_label("New messages, too" if live else "The conversation as it is now").check()
+    await page.get_by_label("The link works for").select_option(days)
+    shown = page.locator("dialog li")
+    before = await shown.count()
+    await page.get_by_role("button", name="Create a link").click()
+    await expect(shown).to_have_count(before + 1)
+    await page.get_by_role("button", name="Copy").click()
+    await expect(page.get_by_text("Copied.")).to_be_visible()
+    copied: str = await page.evaluate("navigator.clipboard.readText()")
+    assert copied == await page.get_by_label("Link", exact=True).input_value()
+    return copied
+
+
+async def test_a_customer_downloads_and_deletes_its_data_and_no_other_is_touched(checkout: Path, port: int) -> None:
+    async with serving(checkout, port), browsing() as browser:
+        ann, bob, mia = [await sign_in(browser, port, name) for name in ("Ann", "Bob", "Mia")]
+        for page, text in ((ann, "What can you do for a zebra?"), (bob, "Where is order 1003?")):
+            await page.get_by_role("button", name="New conversation").first.click()
+            await ask(page, text)
+        await expect(entry(mia, "zebra")).to_be_visible()
+        await expect(entry(mia, "Delivery of order 1003")).to_be_visible()
+        other = await ann.context.new_page()
+        await other.goto(ann.url)
+        await expect(entry(other, "zebra")).to_be_visible()
+
+        await ann.get_by_role("button", name="Ann ▾").click()
+        async with ann.expect_download() as started_download:
+            await ann.get_by_role("link", name="Download my data").click()
+        download = await started_download.value
+        assert download.suggested_filename == "ann.zip"
+        with ZipFile(await download.path()) as archive:
+            assert b"zebra" in archive.read("conversations/0001/messages.jsonl")
+
+        if not await ann.get_by_role("button", name="Delete my data…").is_visible():
+            await ann.get_by_role("button", name="Ann ▾").click()
+        await ann.get_by_role("button", name="Delete my data…").click()
+        yes = ann.locator("dialog").get_by_role("button", name="Delete my data")
+        await yes.click()
+        await expect(ann.get_by_role("alert")).to_contain_text("Type Ann")
+        await ann.get_by_label("Type Ann to go on").fill("Ann")
+        await yes.click()
+        await expect(ann.get_by_role("heading", name="Your data was deleted")).to_be_visible()
+        await expect(ann.get_by_text("We deleted 1 conversation")).to_be_visible()
+        mark = re.search("erased-[0-9a-f]+", await ann.locator("main").inner_text())
+        assert mark is not None
+        await expect(other.get_by_role("heading", name="Support desk")).to_be_visible()  # its other tab is signed out
+
+        await expect(entry(mia, "zebra")).to_have_count(0)
+        await expect(entry(mia, "Delivery of order 1003")).to_be_visible()
+        await mia.get_by_role("button", name="Record").click()
+        await expect(mia.get_by_label("Deleted data")).to_contain_text(mark[0])
+        await expect(entry(bob, "Delivery of order 1003")).to_be_visible()
+        await bob.reload()
+        await expect(entry(bob, "Delivery of order 1003")).to_be_visible()
+
+        await ann.get_by_role("button", name="Done").click()
+        await ann.get_by_role("button", name=re.compile("^Ann ")).click()
+        await expect(ann.get_by_text("No conversations yet.")).to_be_visible()
 
 
 async def test_a_sidebar_follows_renames_archives_and_deletions_in_every_tab(checkout: Path, port: int) -> None:

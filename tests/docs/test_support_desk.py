@@ -1,14 +1,17 @@
-"""The support desk: sessions, who may do what, the agent under crashes, mails and webhooks. Its page: tests/browser."""
+"""The support desk: sessions, who may do what, crashes, mails, links, deleted data. Its page: tests/browser."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import io
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import httpx
 import pytest
@@ -17,7 +20,7 @@ from everyword.client import ChatClient
 from everyword.testing import LocalServer, assert_parity
 from tests.server.kit import PATIENCE, connect, serving
 
-MODULES = ("script", "desk", "people", "mail", "app")
+MODULES = ("script", "desk", "people", "mail", "accounts", "app")
 
 
 @pytest.fixture
@@ -177,3 +180,110 @@ async def test_a_refund_that_nobody_approves_in_a_day_is_declined(desk: Any, man
             if messages[-1].text.endswith("in time."):
                 break
         assert messages[-1].text.endswith("this was not approved. The reason: The approval was not given in time.")
+
+
+async def test_only_customers_share_and_only_their_own_conversations(desk: Any) -> None:
+    async with opened(desk, "ann", "bob") as (ann, bob), ann.chat("ann-1") as chat:
+        await chat.send("What can you do?")
+        path = "/agents/conversations/support/ann-1/shares"
+        async with visiting(ann.url, "mia") as mia, connect(ann.url) as reader:
+            for other in (bob, mia):
+                assert (await other.http.post(path, json={})).status_code == 403
+                assert (await other.http.get(path)).status_code == 403
+            made = await ann.http.post(path, json={"frozen": False, "expiresIn": 7 * 24 * 3600, "tools": "none"})
+            assert made.status_code == 201, made.text
+            page = await reader.get(made.json()["path"])
+            assert (page.status_code, "I can look orders up" in page.text) == (200, True)
+            assert "Ann" not in page.text and "ann-1" not in page.text
+            (listed,) = (await ann.get(path))["shares"]
+            assert (await bob.http.delete(f"{path}/{listed['id']}")).status_code == 403
+            assert (await ann.http.delete(f"{path}/{listed['id']}")).status_code == 204
+            assert (await reader.get(made.json()["path"])).status_code == 404
+
+
+async def test_a_customer_downloads_what_is_stored_about_it_and_nothing_of_others(desk: Any) -> None:
+    async with opened(desk, "ann", "bob") as (ann, bob), visiting(ann.url, "mia") as mia:
+        async with ann.chat("ann-1") as chat:
+            await chat.send("I want a refund for order 1002")
+        (waits,) = (await mia.get("/agents/approvals?scope=all"))["approvals"]
+        await mia.http.post(f"/agents/approvals/{waits['id']}", json={"approved": True})
+        async with bob.chat("bob-1") as chat:
+            await chat.send("What about my zebra?")
+        await ann.until("/mails", "mails", 1)
+        answer = await ann.http.get("/account/data")
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+        archive = ZipFile(io.BytesIO(answer.content))
+        texts = {name: archive.read(name).decode() for name in archive.namelist()}
+        assert "I want a refund for order 1002" in texts["conversations/0001/messages.jsonl"]
+        assert json.loads(texts["account.json"])["name"] == "Ann"
+        assert json.loads(texts["mails.jsonl"])["to"] == "ann"
+        assert not [name for name, text in texts.items() if "zebra" in text]
+        async with connect(ann.url) as nobody:
+            assert (await mia.http.get("/account/data")).status_code == 403
+            assert (await nobody.get("/account/data")).status_code == 401
+
+
+async def test_a_customer_deletes_its_data_and_staff_sees_that_it_did(desk: Any) -> None:
+    async with opened(desk, "ann", "mia") as (ann, mia), visiting(ann.url, "bob") as bob:
+        async with bob.chat("bob-1") as chat:
+            await chat.send("What can you do?")
+        async with ann.chat("ann-zebra") as chat:
+            await chat.send("I want a refund for order 1002, says zebra")
+        (waits,) = (await mia.get("/agents/approvals?scope=all"))["approvals"]
+        await mia.http.post(f"/agents/approvals/{waits['id']}", json={"approved": True, "reason": "zebra was broken"})
+        await mia.until("/mails", "mails", 1)
+        await ann.until("/mails", "mails", 1)
+        old = dict(ann.http.cookies)
+
+        for refused in (ann.http.post("/account/delete", json={"name": "Bob"}), ann.http.post("/account/delete")):
+            assert (await refused).status_code in (400, 422)
+        assert (await mia.http.post("/account/delete", json={"name": "Mia"})).status_code == 403
+        assert len((await ann.get("/agents/conversations"))["conversations"]) == 1
+        deleted = await ann.http.post("/account/delete", json={"name": "Ann"})
+        report = deleted.json()
+        assert (deleted.status_code, report["isComplete"], report["conversations"]) == (200, True, 1)
+        assert report["mails"] >= 1
+
+        # It is signed out, here and wherever else it was.
+        assert (await ann.get("/session"))["user"] is None
+        ann.http.cookies.update(old)
+        assert (await ann.get("/session"))["user"] is None
+        assert (await ann.http.get("/agents/conversations")).status_code == 401
+
+        # Staff sees a mark and no words; the other customer's data is there.
+        (mark,) = (await mia.get("/erasures"))["erasures"]
+        assert (mark["id"], mark["conversations"]) == (report["id"], 1)
+        paths = ("/erasures", "/mails", "/agents/approvals?scope=all&settled=1", "/agents/conversations?scope=all")
+        for path in paths:
+            text = json.dumps(await mia.get(path))
+            assert "zebra" not in text and "ann" not in text.lower(), (path, text)
+        (kept,) = (await bob.get("/agents/conversations"))["conversations"]
+        assert kept["name"] == "bob-1"
+        assert (await bob.http.get("/erasures")).status_code == 403
+
+        # A new sign-in begins with nothing.
+        ann.http.cookies.clear()
+        assert (await ann.http.post("/login", json={"user": "ann"})).status_code == 200
+        assert (await ann.get("/agents/conversations"))["conversations"] == []
+        assert (await ann.get("/mails"))["mails"] == []
+
+
+async def test_nobody_signs_in_while_its_data_is_being_deleted(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, begun = asyncio.Event(), asyncio.Event()
+    erase = desk.agents.principals.erase
+
+    async def slow(principals: Any, principal: str) -> Any:
+        begun.set()
+        await held.wait()
+        return await erase(principal)
+
+    monkeypatch.setattr(type(desk.agents.principals), "erase", slow)
+    async with opened(desk, "ann") as (ann,), asyncio.TaskGroup() as tasks:
+        deleting = tasks.create_task(ann.http.post("/account/delete", json={"name": "Ann"}))
+        await begun.wait()
+        assert (await ann.http.get("/agents/conversations")).status_code == 401
+        assert (await ann.http.post("/login", json={"user": "ann"})).status_code == 409
+        assert (await ann.http.post("/login", json={"user": "bob"})).status_code == 200
+        held.set()
+        assert (await deleting).json()["isComplete"] is True
+        assert (await ann.http.post("/login", json={"user": "ann"})).status_code == 200

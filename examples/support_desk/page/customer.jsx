@@ -1,17 +1,19 @@
 // The view of a customer: a sidebar of its own conversations, and the open one.
 
 import { useEffect, useState } from "react";
+import { Account } from "./account.jsx";
 import { Chat } from "./chat.jsx";
 import { Mails } from "./mails.jsx";
 import { Ask, Away, Entry } from "./parts.jsx";
+import { Share } from "./share.jsx";
 import { conversationPath, request, useConversations } from "./server.js";
 
 const SUGGESTIONS = ["I want a refund for order 1002", "Where is order 1003?", "Send order 1003 to 5 Mill Lane", "What can you do?"];
 
-export function Customer({ user, place, go, signOut }) {
+export function Customer({ user, place, go, signOut, onDelete }) {
   const [conversations, isLive] = useConversations("mine");
   const [isArchive, setIsArchive] = useState(false);
-  const [question, setQuestion] = useState(null); // "rename" or "delete"
+  const [question, setQuestion] = useState(null); // "share", "rename" or "delete"
   const open = place[0] === "c" ? place[1] : null;
   const entry = conversations?.find((each) => each.name === open);
   const [wasListed, setWasListed] = useState(null);
@@ -31,8 +33,7 @@ export function Customer({ user, place, go, signOut }) {
     <div className="desk" data-open={place[0] ? "chat" : "list"}>
       <nav aria-label="Conversations">
         <header>
-          <h1>{user.name}</h1>
-          <button type="button" className="link" onClick={signOut}>Sign out</button>
+          <Account user={user} signOut={signOut} onDelete={onDelete} />
         </header>
         <div className="bar">
           <button type="button" className="primary" onClick={start}>New conversation</button>
@@ -56,6 +57,7 @@ export function Customer({ user, place, go, signOut }) {
               <h2>{entry?.title || "New conversation"}</h2>
               {entry && (
                 <span className="actions">
+                  <button type="button" onClick={() => setQuestion("share")}>Share…</button>
                   <button type="button" onClick={() => setQuestion("rename")}>Rename</button>
                   <button type="button" onClick={() => archive(!entry.archived)}>{entry.archived ? "Unarchive" : "Archive"}</button>
                   <button type="button" onClick={() => setQuestion("delete")}>Delete</button>
@@ -78,6 +80,7 @@ export function Customer({ user, place, go, signOut }) {
           <div className="empty wide"><h2>Hello {user.name}</h2><p className="quiet">Open a conversation, or begin a new one.</p><button type="button" className="primary" onClick={start}>New conversation</button></div>
         )}
       </main>
+      {question === "share" && entry && <Share key={entry.name} entry={entry} onClose={() => setQuestion(null)} />}
       {question === "rename" && entry && (
         <Ask title="Rename the conversation" yes="Rename" onClose={() => setQuestion(null)}
           onYes={(form) => request("PATCH", conversationPath(entry), { title: form.get("title").trim() || null })}>

@@ -2,6 +2,7 @@
 
 import { StrictMode, useCallback, useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
+import { Farewell } from "./account.jsx";
 import { Customer } from "./customer.jsx";
 import { request } from "./server.js";
 import { Staff } from "./staff.jsx";
@@ -53,9 +54,12 @@ function Login({ people }) {
 function App() {
   const [session, setSession] = useState(null);
   const [error, setError] = useState("");
+  const [leaving, setLeaving] = useState(null); // the user whose data is deleted
   const [place, go] = usePlace();
   const load = () => request("GET", "/session").then(setSession, (problem) => setError(problem.message));
   useEffect(() => void load(), []);
+  if (leaving)
+    return <Farewell user={leaving} onEnd={() => { location.hash = ""; location.reload(); }} />;
   if (error)
     return (
       <main className="login">
@@ -67,7 +71,7 @@ function App() {
   if (!session.user) return <Login people={session.people} />;
   const signOut = () => request("POST", "/logout").finally(() => location.reload());
   const View = session.user.role === "staff" ? Staff : Customer;
-  return <View user={session.user} place={place} go={go} signOut={signOut} />;
+  return <View user={session.user} place={place} go={go} signOut={signOut} onDelete={setLeaving} />;
 }
 
 createRoot(document.getElementById("root")).render(<StrictMode><App /></StrictMode>);

@@ -85,13 +85,17 @@ function Inbox({ waiting, go }) {
 
 function Record({ go }) {
   const [pages, setPages] = useState([]);
+  const [erasures, setErasures] = useState([]);
   const [error, setError] = useState("");
   const load = (cursor) =>
     request("GET", `/agents/approvals?settled=1&scope=all${cursor ? `&cursor=${cursor}` : ""}`).then(
       (page) => setPages((before) => (cursor ? [...before, page] : [page])),
       (problem) => setError(problem.message),
     );
-  useEffect(() => void load(), []);
+  useEffect(() => {
+    load();
+    request("GET", "/erasures").then((found) => setErasures(found.erasures), (problem) => setError(problem.message));
+  }, []);
   const all = pages.flatMap((page) => page.approvals);
   const more = pages.at(-1)?.cursor;
   return (
@@ -99,7 +103,7 @@ function Record({ go }) {
       <header><h2>Record</h2></header>
       <div className="messages">
         {error && <p role="alert">{error}</p>}
-        {pages.length > 0 && all.length === 0 && <div className="empty"><p className="quiet">Nothing was approved or declined yet.</p></div>}
+        {pages.length > 0 && all.length === 0 && erasures.length === 0 && <div className="empty"><p className="quiet">Nothing was approved or declined yet.</p></div>}
         <ul className="cards">
           {all.map((each) => (
             <li key={`${each.id}${each.settledAt}`} data-status={each.status}>
@@ -108,6 +112,16 @@ function Record({ go }) {
             </li>
           ))}
         </ul>
+        {erasures.length > 0 && (
+          <ul className="cards" aria-label="Deleted data">
+            {erasures.map((each) => (
+              <li key={each.id}>
+                <span className="row"><b>A customer’s data was deleted</b><Time at={each.at * 1000} /></span>
+                <span className="quiet">{each.conversations} conversation{each.conversations === 1 ? "" : "s"} · known as {each.id} from now on{!each.isComplete && " · not complete"}</span>
+              </li>
+            ))}
+          </ul>
+        )}
         {more && <button type="button" onClick={() => load(more)}>Older</button>}
       </div>
     </>
