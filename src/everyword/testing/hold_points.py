@@ -11,6 +11,7 @@ from typing import Any
 
 from ..ids import AgentId, TurnId
 from ..runtime.api import StreamFunction, TurnCall
+from ..runtime.erasures import Erasures
 from ..server import Everyword
 from ..server.lifecycle import Lifecycle
 
@@ -114,6 +115,7 @@ def with_hold_points(app: Everyword, points: HoldPoints) -> Everyword:
     unlimited = {field.name: 10**6 for field in fields(app.limits) if field.name.endswith("_per_minute")}
     copied.limits = replace(app.limits, **unlimited)
     copied._lifecycle = Lifecycle(copied._open, copied._close)
+    copied._erasing = Erasures(copied._running_directory, lambda: copied._calls)
     copied._wrap_stream = lambda stream: _held(app._wrap_stream(stream), points)
     return copied
 
