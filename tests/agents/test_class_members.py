@@ -39,7 +39,7 @@ CALLED = {
 }
 """What one calls or reads, by the class that adds it."""
 
-MOST = {Agent: (25, 45), AIChatAgent: (40, 65), Think: (48, 82)}
+MOST = {Agent: (25, 45), AIChatAgent: (40, 66), Think: (48, 82)}
 """How many members a class may have: those that one calls or reads, and all of them."""
 
 

@@ -16,6 +16,7 @@ ATTRIBUTES = 14
 # Tables and mappings may; control flow may not.
 ALLOWED: dict[str, str] = {
     "log.base:LogStore": "the whole contract of a store; its optional parts are protocols of their own",
+    "runtime.directory:Directory": "what the parts of a process may ask of its registry, most of it questions",
     "runtime.agent_runtime.agent_runtime:AgentRuntime": "one property per topic, and the conversation itself",
 }
 

@@ -11,7 +11,9 @@ import pytest
 from tests.architecture.tree import Module, docstring_of, parse_module, read_source
 
 # module → why it may hold a statement in a string
-ALLOWED: dict[str, str] = {}
+ALLOWED: dict[str, str] = {
+    "agents.handles.operations": "it reads the agent's own tables by `self.sql`, whatever they are",
+}
 
 _STATEMENT = re.compile(
     r"""\bSELECT\b.+\bFROM\b | \bINSERT\s+(OR\s+\w+\s+)?INTO\b | \bREPLACE\s+INTO\b | \bUPDATE\s+\S+\s+SET\b

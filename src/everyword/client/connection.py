@@ -196,9 +196,7 @@ class ReconnectingConnection:
             await asyncio.wait([writing])  # not `await writing`: that this task is cancelled meanwhile would be lost
             if not writing.cancelled():
                 writing.result()
-            if (socket.close_code, socket.close_reason) == DESTROYED:
-                self._protocol.deleted()
-            self._protocol.disconnected()
+            self._protocol.disconnected(is_deleted=(socket.close_code, socket.close_reason) == DESTROYED)
             await socket.close()
             self._closed(socket.close_code or 1006, socket.close_reason or "")
             self.notify()

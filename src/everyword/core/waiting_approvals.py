@@ -200,8 +200,10 @@ def _shown(state: State, node: NodeId, call: CallId, tool: str, input: object, a
 
 def _settled(state: State, event: CallAnswered, at: Millis) -> list[KeptRow]:
     record = state.waiting.get(event.call)
-    if record is None or event.kind != "approval":
+    if record is None:
         return []
+    if event.kind != "approval":
+        return _forget(state, [event.call])  # a result instead of an approval; without chunks, it is still `announced`
     value = msgspec.json.decode(event.value)
     status: ApprovalStatus = "approved" if value.get("approved") else "denied"
     if event.by == EXPIRED and event.principal is None:

@@ -91,7 +91,10 @@ class Erasures:
     async def resume(self) -> None:
         """Go on with erasures that were not completed; with several nodes, look again from time to time."""
         while True:
-            directory = self._running()
+            try:
+                directory = self._running()
+            except UsageError:
+                return  # the app was closed
             if directory.store.erasure is None:
                 return
             try:

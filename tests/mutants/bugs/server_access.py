@@ -27,14 +27,14 @@ BUGS = [
         "any number of readers that come at once gets in",
     ),
     Bug(
-        "Permit.refuse",
+        "Permit.decide",
         "I-14",
         replace("$verdict is True", "$verdict"),
         f"{PERMISSIONS}::test_only_true_allows",
         "an `authorize` that forgets to compare allows everything",
     ),
     Bug(
-        "Permit.refuse",
+        "Permit.decide",
         "I-14",
         never("self.is_expired"),
         f"{PERMISSIONS}::test_a_frame_of_an_expired_principal_is_refused_even_before_its_socket_is_closed",

@@ -66,19 +66,17 @@ class AgentProtocol:
         if self.chat is not None:
             self.chat.connected()
 
-    def disconnected(self) -> None:
-        """End the calls that were sent: their answers are lost. Everything else waits for the next connection."""
+    def disconnected(self, *, is_deleted: bool = False) -> None:
+        """End the calls that were sent: their answers are lost. Everything else waits for the next connection.
+
+        If the agent was deleted, questions end, too.
+        """
         self._outbox.disconnected()
         for call in self.calls.values():
             if call.is_sent and not call.is_done:
                 call.is_done = call.is_lost = True
         if self.chat is not None:
-            self.chat.disconnected()
-
-    def deleted(self) -> None:
-        """End the questions of this connection: the server has deleted the agent. Call it before `disconnected`."""
-        if self.chat is not None:
-            self.chat.deleted()
+            self.chat.disconnected(is_deleted=is_deleted)
 
     def frames_to_send(self) -> list[str | bytes]:
         """Return, once, the frames that are to be sent now. Calls among them count as sent from here on."""

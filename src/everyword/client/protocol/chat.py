@@ -64,18 +64,18 @@ class ChatProtocol:
         self._outbox.connected()
         self.probe()
 
-    def disconnected(self) -> None:
-        """Drop open streams: the server replays them after the next connect."""
+    def disconnected(self, *, is_deleted: bool = False) -> None:
+        """Drop open streams: the server replays them after the next connect.
+
+        If the conversation was deleted, end every open request: asked again, it would begin a new conversation.
+        """
         self._show()
+        for request_id in list(self._requests.open) if is_deleted else ():
+            self._end(request_id, Ended("error", DELETED))
         self._streams.clear()
         self._outbox.disconnected()
         self.resume.disconnected()
         self._requests.doubt_all()
-
-    def deleted(self) -> None:
-        """End every open request with an error: asked again, it would begin a new conversation."""
-        for request_id in list(self._requests.open):
-            self._end(request_id, Ended("error", DELETED))
 
     def frames_to_send(self) -> list[str]:
         """Return, once, the frames that are to be sent now."""

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from everyword import Everyword
-from tests.crash.sharing import Chat
 from tests.forked_processes import fork_process
+from tests.server.killed_shares import Chat
 
 
 @pytest.mark.crash
 async def test_links_that_were_answered_survive_and_revocations_do(tmp_path: Path) -> None:
     log, over = tmp_path / "log.db", set[str]()
     for life in range(6):
-        child, created, revoked = fork_process("tests.crash.sharing", str(log)), set[str](), set[str]()
+        child, created, revoked = fork_process("tests.server.killed_shares", str(log)), set[str](), set[str]()
         for _ in range(7 + 5 * life):
             word, token = child.read(until="").split()
             (created if word == "created" else revoked).add(token)
