@@ -1,12 +1,14 @@
 // The playground page: shows one conversation, and connects all other parts of the page.
 
+import { announce, complain, toast } from "./announcements.js";
 import { Approvals } from "./approvals.js";
-import { at, h, keyed, setAttribute, setText } from "./dom.js";
+import { at, setAttribute, setText } from "./dom.js";
 import { Composer } from "./composer.js";
 import { Conversations, keyOf } from "./conversations.js";
 import { confirmed } from "./dialogs.js";
 import { endingsOf } from "./endings.js";
 import { FeedConversations } from "./feed-conversations.js";
+import { showLink, showPresent } from "./header.js";
 import { Inbox } from "./inbox.js";
 import { Inspector } from "./inspector.js";
 import { Log } from "./log-reader.js";
@@ -22,13 +24,6 @@ import { randomId } from "./unconfirmed-frames.js";
 const settings = await (await fetch("settings.json")).json();
 // What else the address has, a token for instance, goes wherever we ask something.
 const passed = new URLSearchParams([...new URLSearchParams(location.search)].filter(([name]) => name !== "agent" && name !== "name")).toString();
-
-const MOST_PRESENT = 4; // initials in the header
-const STATES = { connecting: "connecting", live: "live", away: "offline", cut: "disconnected", refused: "refused" };
-const AWAY = {
-  away: "Nothing you see is lost. This page reconnects by itself.",
-  cut: "You cut the connection. The agent continues, and this page catches up when it reconnects.",
-};
 
 let link = null;
 let log = null;
@@ -148,13 +143,13 @@ function render() {
   at("empty").hidden = !chat.hasTranscript || rows.length > 0 || !at("wordless").hidden;
   setAttribute(at("messages"), "aria-busy", String(isBusy));
   at("recovering").hidden = chat.recovering.size === 0 || link.state !== "live";
-  showLink(isBusy);
+  showLink(link, isBusy);
   showConversation(rows.length === 0);
   showPresent(chat.present);
   composer.show(isBusy);
   inspector.show();
   scroll.follow();
-  announce(isBusy);
+  announce(link, isBusy);
 }
 
 const approvalOf = (toolCallId) => approvals?.of(current, toolCallId);
@@ -187,33 +182,6 @@ function markRead(row) {
   conversations.markRead(row).catch(() => {});
 }
 
-/** Show who is connected, if this page is not alone. */
-function showPresent(principals) {
-  const names = principals.map(({ id, name }) => name || id);
-  at("present").hidden = names.length < 2;
-  setAttribute(at("present"), "aria-label", `Connected: ${names.join(", ")}`);
-  setAttribute(at("present"), "title", `Connected: ${names.join(", ")}`);
-  const shown = names.slice(0, MOST_PRESENT).map((each, index) => ({ key: principals[index].id, text: [...each][0].toUpperCase() }));
-  if (names.length > MOST_PRESENT) shown.push({ key: "", text: `+${names.length - MOST_PRESENT}` });
-  keyed(at("present"), names.length < 2 ? [] : shown, () => h("span", { "aria-hidden": "true" }), (element, { text }) => setText(element, text));
-}
-
-function showLink(isBusy) {
-  setAttribute(at("link"), "data-state", link.state === "live" && isBusy ? "busy" : link.state);
-  setText(at("link"), link.state === "live" && isBusy ? "answering" : STATES[link.state] ?? link.state);
-  at("away").hidden = !["away", "cut", "refused"].includes(link.state);
-  setText(at("away"), awayWords());
-  at("cut").disabled = link.state !== "live";
-  at("show-late").disabled = link.state !== "live";
-  at("clear").disabled = link.chat.messages.length === 0;
-}
-
-function awayWords() {
-  if (link.state === "refused") return link.reason || "The server refused this page.";
-  const why = link.reason ? `The server closed the connection: ${link.reason.replace(/\.?$/, ".")}` : "The server is not reachable.";
-  return link.state === "away" ? `${why} ${AWAY.away}` : AWAY[link.state] ?? "";
-}
-
 function showSuggestions(kind) {
   const given = settings.suggestions[kind] ?? [];
   at("suggestions").replaceChildren(
@@ -225,37 +193,6 @@ function showSuggestions(kind) {
       return button;
     }),
   );
-}
-
-// -- telling those who do not see --------------------------------------------------------------------------------------
-
-let told = { isBusy: false, state: "" };
-function announce(isBusy) {
-  const { state } = link;
-  const asks = document.querySelector('.tool[data-state="needs approval"], .tool[data-state="needs an answer"]') !== null;
-  if (isBusy && !told.isBusy) tell("The agent is answering.");
-  else if (!isBusy && told.isBusy) tell([...link.chat.endings.values()].at(-1)?.error ?? (asks ? "The agent is waiting for your answer." : "The answer is complete."));
-  if (state !== told.state && told.state && (state === "live" || state === "away")) tell(state !== "live" ? "Connection lost." : told.state === "connecting" ? "Connected." : "Reconnected.");
-  told = { isBusy, state };
-}
-
-function tell(words) {
-  setText(at("news"), words);
-}
-
-let complaint = null;
-function complain(words) {
-  toast(words, { state: "bad" });
-}
-
-/** Say something for a while; `act` is a button beside it. */
-function toast(words, { state = "", act = null } = {}) {
-  const run = () => { at("toast").hidden = true; act.run(); };
-  at("toast").replaceChildren(words, ...(act ? [h("button", { type: "button", onclick: run }, act.label)] : []));
-  setAttribute(at("toast"), "data-state", state);
-  at("toast").hidden = false;
-  clearTimeout(complaint);
-  complaint = setTimeout(() => (at("toast").hidden = true), 6000);
 }
 
 // -- wiring --------------------------------------------------------------------------------------------------------------
