@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,10 @@ async def test_the_zip_has_what_a_person_owns_and_what_it_did_elsewhere(store: s
         said = [part["text"] for part in parts if part["type"] == "text"]
         assert [part["filename"] for part in parts if part["type"] == "file"] == ["p.txt"]
         assert said == [f"Hello, my word is {WORD}", f"no more {WORD}", f"other words, {WORD}"]
+        photos = [name for name in zipped.namelist() if "/attachments/" in name]
+        assert [name.rpartition("/")[0] for name in photos] == ["elsewhere/attachments"]
+        assert sha256(zipped.read(photos[0])).hexdigest() == photos[0].rpartition("/")[2]
+        assert zipped.read(photos[0]).startswith(f"{WORD}-photo".encode())
         found = {each["event"]["t"] for each in events}
         assert {"call.answered", "conversation.changed", "conversation.read", "job.added", "fiber.started"} <= found
         (room,) = lines(zipped, "elsewhere/conversations.jsonl")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..attachments.keys import folder_of, hash_in
 from ..core.erasure import Eraser, Target
 from ..core.personal_data import personal_part
 from ..errors import LogCorrupt
@@ -61,6 +62,21 @@ class PersonalData:
         """Tell whether an agent has an SQL database."""
         databases = self._running().store.databases
         return databases is not None and await databases.has(agent)
+
+    async def attachments(self, root: AgentId) -> list[str]:
+        """Return the hashes of the attachments that are stored for a conversation."""
+        attachments = self._running().attachments
+        if attachments is None:
+            return []
+        keys = [blob.key async for blob in attachments.store.list(f"{folder_of(root)}/")]
+        return sorted(sha256 for key in keys if (sha256 := hash_in(key)) is not None)
+
+    async def content(self, agent: AgentId, sha256: str) -> AsyncIterator[bytes]:
+        """Yield an attachment in pieces; nothing if it is not stored."""
+        attachments = self._running().attachments
+        if attachments is not None and await attachments.find(agent, sha256) is not None:
+            async for piece in attachments.read(agent, sha256):
+                yield piece
 
     async def events(self, agent: AgentId, principal: str) -> AsyncIterator[PersonalEvent]:
         """Yield the events of a log, as JSON: without chunks, texts of exceptions and other principals' claims."""

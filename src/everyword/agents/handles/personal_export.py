@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import msgspec
 
 from ...ids import AgentId, Millis, root_id, split_agent_id
+from ...messages.attachments import find_references
 
 if TYPE_CHECKING:
     from ...runtime.api.erasures import ReadsPersonalData
@@ -29,9 +30,10 @@ ROWS: Final = 200
 
 ABOUT: Final = {
     "conversations": "Conversations that the principal owns: their messages, events, states and tables, and those of "
-    "agents below them.",
+    "agents below them. Attachments are named by the hash that their URLs end with.",
     "elsewhere/events.jsonl": "What the principal did in conversations of others: its questions, messages, answers to "
     "calls, approvals, changes, read positions and jobs.",
+    "elsewhere/attachments": "The attachments of the principal's messages in conversations of others.",
     "elsewhere/conversations.jsonl": "Conversations of others that name the principal, with its read position.",
 }
 
@@ -61,6 +63,16 @@ class _Zip:
             await asyncio.to_thread(entry.write, b"".join(waiting))
             await asyncio.to_thread(entry.close)
 
+    async def copy(self, name: str, pieces: AsyncIterator[bytes]) -> None:
+        """Write a file as it is, piece by piece; none if there are no pieces."""
+        entry: Any = None
+        async for piece in pieces:
+            if entry is None:
+                entry, self.counts[name] = self._zip.open(self._named(name), "w", force_zip64=True), 1
+            await asyncio.to_thread(entry.write, piece)
+        if entry is not None:
+            await asyncio.to_thread(entry.close)
+
     def _named(self, name: str) -> zipfile.ZipInfo:
         found = zipfile.ZipInfo(name, self._date)
         found.compress_type = zipfile.ZIP_DEFLATED
@@ -75,7 +87,7 @@ class _Zip:
 async def write_export(
     app: AppHandle, data: ReadsPersonalData, principal: str, target: str | PathLike[str] | IO[bytes]
 ) -> dict[str, int]:
-    """Write the export; return its files, each with the number of its lines."""
+    """Write the export; return its files, each with the number of its lines; an attachment counts as one."""
     if isinstance(target, str | PathLike):
         part = f"{os.fspath(target)}.part"  # a file of that name is complete
         with await asyncio.to_thread(open, part, "wb") as out:
@@ -96,8 +108,14 @@ async def _write(app: AppHandle, data: ReadsPersonalData, principal: str, out: I
         for number, agent in enumerate(await data.family(each.agent)):
             inner = folder if number == 0 else f"{folder}/below-{number:04}"
             await _write_agent(app, data, file, agent, principal, inner)
+        for sha256 in await data.attachments(each.agent):
+            await file.copy(f"{folder}/attachments/{sha256}", data.content(each.agent, sha256))
     others = [agent for agent in await data.mentioning(principal) if root_id(agent) not in owned]
-    await file.write("elsewhere/events.jsonl", _parts(data, others, principal))
+    referenced: set[tuple[AgentId, str]] = set()
+    await file.write("elsewhere/events.jsonl", _parts(data, others, principal, referenced))
+    for agent, sha256 in sorted(referenced):
+        if (name := f"elsewhere/attachments/{sha256}") not in file.counts:
+            await file.copy(name, data.content(agent, sha256))
     roots = sorted({root_id(agent) for agent in others})
     await file.write("elsewhere/conversations.jsonl", _takes_part(data, roots, principal))
     about = {"principal": principal, "written_at": now.isoformat(timespec="seconds"), "version": VERSION}
@@ -142,9 +160,13 @@ async def _rows(handle: Any, table: str) -> AsyncIterator[Any]:
         offset += len(rows)
 
 
-async def _parts(data: ReadsPersonalData, agents: list[AgentId], principal: str) -> AsyncIterator[dict[str, Any]]:
+async def _parts(
+    data: ReadsPersonalData, agents: list[AgentId], principal: str, referenced: set[tuple[AgentId, str]]
+) -> AsyncIterator[dict[str, Any]]:
+    """Yield what the principal did in these agents, and add the attachments that it refers to."""
     for agent in agents:
         async for at, part in data.parts(agent, principal):
+            referenced |= {(agent, sha256) for sha256 in find_references(msgspec.json.encode(part))}
             yield {**_address(agent), "time": _time(at), "event": part}
 
 

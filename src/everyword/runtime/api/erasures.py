@@ -109,6 +109,14 @@ class ReadsPersonalData(Protocol):
         """Return all messages of an agent."""
         ...
 
+    async def attachments(self, root: AgentId) -> list[str]:
+        """Return the hashes of the attachments that are stored for a conversation."""
+        ...
+
+    def content(self, agent: AgentId, sha256: str) -> AsyncIterator[bytes]:
+        """Yield an attachment in pieces; nothing if it is not stored."""
+        ...
+
     async def has_tables(self, agent: AgentId) -> bool:
         """Tell whether an agent has an SQL database."""
         ...
