@@ -34,6 +34,7 @@ PROGRAMS: Final = (
         "tests.crash.counting",
         "tests.nodes.serving",
         "tests.erasure.killed",
+        "tests.attachments.killed",
     ),
 )
 """Modules that tests run and kill. They are imported before the fork, so importing them must not start a thread."""

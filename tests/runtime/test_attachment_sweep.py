@@ -16,6 +16,8 @@ from everyword.attachments.keys import blob_key, hash_in
 from everyword.attachments.memory import MemoryBlobStore
 from everyword.ids import AgentId
 from everyword.messages.attachments import attachment_hash
+from everyword.runtime.attachment_sweep import folders
+from everyword.runtime.attachments import Attachments
 from everyword.testing import Gate
 from tests.timeouts import PATIENCE
 
@@ -182,6 +184,30 @@ async def test_an_agent_that_is_only_an_upload_is_not_created_by_the_sweep() -> 
         await (await app.attachments.of(Chat, "ann")).put(b"x", "text/plain")
         assert await app.attachments.sweep() == 1
         assert await (await app.service()).directory.store.agents() == []
+
+
+async def test_two_sweeps_at_once_delete_once_and_a_hold_waits_for_the_deletion() -> None:
+    blobs = Slow()
+    async with serving(blobs) as app:
+        files = await app.attachments.of(Chat, "ann")
+        await files.put(b"x" * 20_000, "text/plain")
+        first = asyncio.create_task(app.attachments.sweep())
+        await blobs.begun.wait()
+        second = asyncio.create_task(app.attachments.sweep())
+        again = asyncio.create_task(files.put(b"x" * 20_000, "text/plain"))
+        blobs.go_on.set()
+        assert await first + await second <= 2  # the content may have been stored again between the two
+        await again
+        assert first.exception() is None
+
+
+async def test_a_conversation_that_another_node_has_deleted_gets_a_swept_folder_again() -> None:
+    blobs = MemoryBlobStore()
+    here, there = Attachments(blobs), Attachments(blobs)
+    await here.put(ANN, b"one", "text/plain", None)
+    await there.drop(ANN)
+    await here.put(ANN, b"two", "text/plain", None)
+    assert [folder.agent async for folder in folders(blobs)] == [ANN]
 
 
 async def test_destroying_an_agent_deletes_its_attachments_and_no_others() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from everyword import AttachmentOptions, Connecting, Everyword, Limits, Principal, Reject, Upload
 from everyword.attachments.folder import FolderBlobStore
@@ -295,6 +297,19 @@ async def test_urls_lead_to_the_app_from_where_the_client_is(
     async with talking(app) as client:
         answer = await client.post("attachments", content=PNG, headers={**IS_PNG, **headers})
         assert answer.json()["url"] == f"{start}{PATH}"
+
+
+async def test_an_app_below_a_path_stores_urls_that_its_pages_can_fetch() -> None:
+    inner = chat(Chat)
+    outer = Starlette(routes=[Mount("/team", app=inner)])
+    async with inner, serving(outer) as url, connect(url) as client:
+        where = "/team/agents/chat/ann"
+        assert (await client.post(f"{where}/chat", json={"messages": [asking("u1", photo())]})).status_code == 200
+        part = (await client.get(f"{where}/get-messages")).json()[0]["parts"][1]
+        assert part["url"] == f"{where}/{PATH}"
+        assert (await client.get(part["url"])).content == PNG
+        uploaded = await client.post(f"{where}/attachments", content=PNG, headers=IS_PNG)
+        assert uploaded.json()["url"] == part["url"]
 
 
 async def test_the_same_photo_at_another_address_is_no_edit(tmp_path: Path) -> None:

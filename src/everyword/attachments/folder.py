@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -35,7 +36,7 @@ class FolderBlobStore(BlobStore):
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> None:
         path = self._path(key)
         part = self.folder / INCOMING / f"part-{secrets.token_hex(8)}"
-        file = await self._run(_open_new, part)
+        file = await self._open(_open_new, part)
         try:
             held: list[bytes] = []
             size = 0
@@ -58,7 +59,7 @@ class FolderBlobStore(BlobStore):
 
     async def read(self, key: str, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         try:
-            file = await self._run(_open_at, self._path(key), start)
+            file = await self._open(_open_at, self._path(key), start)
         except FileNotFoundError:
             raise missing(key) from None
         try:
@@ -99,6 +100,14 @@ class FolderBlobStore(BlobStore):
         assert all(names) and not any(name.startswith(".") for name in names), key  # keys are made here, of hashes
         return self.folder.joinpath(*names)
 
+    async def _open(self, work: Callable[..., IO[bytes]], *given: Any) -> IO[bytes]:
+        opening = _Opening()
+        try:
+            return await self._run(opening.open, work, *given)
+        except BaseException:
+            opening.give_up()
+            raise
+
     async def _run(self, work: Callable[..., T], *given: Any) -> T:
         try:
             return await asyncio.to_thread(work, *given)
@@ -106,6 +115,28 @@ class FolderBlobStore(BlobStore):
             raise
         except OSError as exc:
             raise _unavailable(exc) from exc
+
+
+class _Opening:
+    """A file that a thread opens for a task. If the task is cancelled meanwhile, the file is closed, by either."""
+
+    def __init__(self) -> None:
+        self._lock, self._is_given_up = threading.Lock(), False
+        self._file: IO[bytes] | None = None
+
+    def open(self, work: Callable[..., IO[bytes]], *given: Any) -> IO[bytes]:
+        file = work(*given)
+        with self._lock:
+            self._file = file
+            if self._is_given_up:
+                file.close()
+        return file
+
+    def give_up(self) -> None:
+        with self._lock:
+            self._is_given_up = True
+            if self._file is not None:
+                self._file.close()
 
 
 def _unavailable(exc: OSError) -> AttachmentsUnavailable:

@@ -21,7 +21,8 @@ from ..messages.attachments import find_references
 if TYPE_CHECKING:
     from .directory import Directory
 
-__all__ = ["AttachmentSweep", "Folder", "StoredRows", "delete_incoming", "folders", "stored_references"]
+__all__ = ["AttachmentSweep", "Folder", "StoredRows", "delete_incoming", "folders", "old_incoming"]
+__all__ += ["stored_references"]
 
 log = logging.getLogger("everyword.runtime")
 
@@ -33,6 +34,12 @@ class Folder(NamedTuple):
     agent: AgentId | None
     """The root agent; None if the folder does not say which."""
     blobs: Sequence[Blob]
+    name: Blob | None
+    """The object with the agent's id."""
+
+    def is_empty(self, before: Millis) -> bool:
+        """Return whether nothing but the agent's id is here, written before a time."""
+        return not self.blobs and self.name is not None and self.name.modified <= before
 
 
 class StoredRows(Protocol):
@@ -47,11 +54,14 @@ async def folders(store: BlobStore) -> AsyncIterator[Folder]:
     """Yield the blobs of each conversation."""
     found: dict[str, list[Blob]] = {}
     async for blob in store.list(f"{AGENTS}/"):
-        blobs = found.setdefault(blob.key.rpartition("/")[0], [])
-        if hash_in(blob.key) is not None:
-            blobs.append(blob)
+        found.setdefault(blob.key.rpartition("/")[0], []).append(blob)
     for path, blobs in found.items():
-        yield Folder(path, await _agent_of(store, path), blobs)
+        yield _folder(path, await _agent_of(store, path), blobs)
+
+
+def _folder(path: str, agent: AgentId | None, blobs: Sequence[Blob]) -> Folder:
+    name = next((blob for blob in blobs if blob.key == owner_key(path)), None)
+    return Folder(path, agent, [blob for blob in blobs if hash_in(blob.key) is not None], name)
 
 
 async def _agent_of(store: BlobStore, folder: str) -> AgentId | None:
@@ -75,10 +85,15 @@ async def stored_references(store: StoredRows, agents: Sequence[AgentId]) -> set
 
 async def delete_incoming(store: BlobStore, before: Millis) -> int:
     """Delete what is left of uploads that a crash has cut off; return how many there were."""
-    old = [blob async for blob in store.list(f"{INCOMING}/") if blob.modified <= before]
+    old = await old_incoming(store, before)
     for blob in old:
         await store.delete(blob.key)
     return len(old)
+
+
+async def old_incoming(store: BlobStore, before: Millis) -> list[Blob]:
+    """Return what is left of uploads that a crash has cut off."""
+    return [blob async for blob in store.list(f"{INCOMING}/") if blob.modified <= before]
 
 
 class AttachmentSweep:
@@ -109,7 +124,9 @@ class AttachmentSweep:
             return 0
         deleted = await delete_incoming(attachments.store, self._before)
         async for folder in folders(attachments.store):
-            if folder.agent is None or not await self._unreferenced(folder.blobs, folder.agent):
+            if folder.agent is None:
+                continue
+            if not await self._is_abandoned(folder) and not await self._unreferenced(folder.blobs, folder.agent):
                 continue
             try:
                 deleted += await self._sweep_conversation(folder.agent)
@@ -124,6 +141,12 @@ class AttachmentSweep:
         attachments = self._directory.attachments
         assert attachments is not None
         return Millis(self._directory.clock.now() - attachments.rules.grace)
+
+    async def _is_abandoned(self, folder: Folder) -> bool:
+        """Return whether a folder is empty, and its agent was never stored: only an upload was."""
+        if folder.agent is None or not folder.is_empty(self._before):
+            return False
+        return not any([await self._directory.store.has(each) for each in await self._family(folder.agent)])
 
     async def _unreferenced(self, blobs: Sequence[Blob], agent: AgentId) -> list[Blob]:
         old = [blob for blob in blobs if blob.modified <= self._before]
@@ -145,14 +168,22 @@ class AttachmentSweep:
             for member in await self._family(agent):
                 if await self._is_busy(member, stack):
                     return 0
-            folder = folder_of(agent)
-            blobs = [each async for each in attachments.store.list(f"{folder}/") if hash_in(each.key) is not None]
-            for blob in await self._unreferenced(blobs, agent):
+            path = folder_of(agent)
+            folder = await self._listed(path, agent)
+            for blob in await self._unreferenced(folder.blobs, agent):
                 directory.check_lease(agent)
                 deleted += await attachments.holds.delete(attachments.store, blob.key, touched)
+            if await self._is_abandoned(await self._listed(path, agent)):
+                directory.check_lease(agent)
+                await attachments.holds.delete(attachments.store, owner_key(path), touched)
         if deleted:
-            attachments.forget(folder_of(agent))
+            attachments.forget(path)
         return deleted
+
+    async def _listed(self, path: str, agent: AgentId) -> Folder:
+        attachments = self._directory.attachments
+        assert attachments is not None
+        return _folder(path, agent, [blob async for blob in attachments.store.list(f"{path}/")])
 
     async def _is_busy(self, agent: AgentId, stack: AsyncExitStack) -> bool:
         """Keep an agent loaded, so that no other process owns it; return whether a turn of it is open.

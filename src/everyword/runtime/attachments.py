@@ -14,7 +14,7 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,13 +95,15 @@ class Attachments:
         self._holds = BlobHolds()
         self._used: dict[str, int] = {}
         """Folder → bytes in it; counted when it is first written to."""
-        self._named: set[str] = set()
-        """Folders that are known to have the id of their agent."""
 
     @property
     def holds(self) -> BlobHolds:
         """What is about to be referred to, and what is being deleted."""
         return self._holds
+
+    def holding(self, agent: AgentId, hashes: Iterable[str]) -> AbstractAsyncContextManager[None]:
+        """Keep contents of an agent, and its folder, from being deleted inside the block."""
+        return self._holds.hold([owner_key(folder_of(agent)), *(blob_key(agent, each) for each in hashes)])
 
     def url(self, agent: AgentId, sha256: str, prefix: str | None = None) -> str:
         """Return the URL of a content, as it stands in a message; `prefix` is where this client finds the agents."""
@@ -131,7 +133,7 @@ class Attachments:
             messages, contents = await asyncio.to_thread(
                 move_data_urls, messages, self.rules.inline_limit, lambda sha256: self.url(agent, sha256, prefix)
             )
-        async with self._holds.hold(blob_key(agent, each) for each in referenced_by(messages)):
+        async with self.holding(agent, referenced_by(messages)):
             for each in contents:
                 if await self.store.find(blob_key(agent, each.sha256)) is not None:
                     continue  # the client sends its history again, and has not heard where the content is
@@ -149,7 +151,7 @@ class Attachments:
     ) -> JsonObject:
         """Store a content that is in memory; return the file part for a message."""
         sha256 = await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
-        async with self._holds.hold([blob_key(agent, sha256)]):
+        async with self.holding(agent, [sha256]):
             await self._keep(agent, content, sha256, media_type, filename, sender)
         return self._part(agent, sha256, media_type, filename, None)
 
@@ -175,7 +177,7 @@ class Attachments:
             sha256 = measured.digest.hexdigest()
             await self._check(agent, incoming, sha256, media_type, filename, measured.size, measured.first, sender)
             key = blob_key(agent, sha256)
-            async with self._holds.hold([key]):
+            async with self.holding(agent, [sha256]):
                 await self._name_folder(agent)
                 known = await self.store.find(key)
                 await self.store.move(incoming, key)  # also a known one: its grace time begins anew
@@ -249,12 +251,13 @@ class Attachments:
             raise AttachmentRefused(f"unable to store the file; {why}")
 
     async def _name_folder(self, agent: AgentId) -> None:
-        """Write the agent's id into its folder, before the first content."""
-        folder = folder_of(agent)
-        if folder not in self._named:
-            if await self.store.find(owner_key(folder)) is None:
-                await self.store.put(owner_key(folder), pieces_of(root_id(agent).encode()))
-            self._named.add(folder)
+        """Write the agent's id into its folder, before a content, or the content would never be swept.
+
+        Nothing remembers that it is there: another node may have deleted the folder meanwhile.
+        """
+        name = owner_key(folder_of(agent))
+        if await self.store.find(name) is None:
+            await self.store.put(name, pieces_of(root_id(agent).encode()))
 
     async def _room(self, agent: AgentId) -> int:
         """Return how many more bytes the conversation may have."""
@@ -328,7 +331,6 @@ class Attachments:
     def forget(self, folder: str) -> None:
         """Count the bytes in a folder anew before the next content is stored."""
         self._used.pop(folder, None)
-        self._named.discard(folder)
 
 
 @asynccontextmanager
@@ -361,7 +363,7 @@ async def copying(
     if attachments is None or not hashes:
         yield messages
         return
-    async with attachments.holds.hold([blob_key(target, sha256) for sha256 in hashes]):
+    async with attachments.holding(target, hashes):
         if folder_of(source) != folder_of(target):
             await attachments.copy(source, target, hashes)
         yield msgspec.json.decode(with_agent_path(body, source, target))
@@ -405,6 +407,9 @@ class BlobHolds:
     async def delete(self, store: BlobStore, key: str, touched: set[str]) -> bool:
         """Delete a blob unless it was held since the watch began; return whether it was deleted."""
         if key in touched:
+            return False
+        if (other := self._deleting.get(key)) is not None:  # of another sweep
+            await asyncio.wait([other])
             return False
         done = self._deleting[key] = asyncio.get_running_loop().create_future()
         try:

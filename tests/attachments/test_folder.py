@@ -1,0 +1,39 @@
+"""A folder of attachments whose readers are cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everyword.attachments import folder
+from everyword.attachments.base import pieces_of
+from everyword.attachments.folder import FolderBlobStore
+from tests.timeouts import PATIENCE
+
+
+async def test_a_file_that_is_opened_for_a_cancelled_reader_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on, opened = threading.Event(), threading.Event(), list[Any]()
+    open_at = folder._open_at
+
+    def slow(path: Path, start: int) -> Any:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        opened.append(open_at(path, start))
+        return opened[0]
+
+    monkeypatch.setattr(folder, "_open_at", slow)
+    store = FolderBlobStore(tmp_path)
+    await store.put("agents/a/b", pieces_of(b"content"))
+    reading = asyncio.create_task(anext(store.read("agents/a/b")))
+    assert await asyncio.to_thread(begun.wait, PATIENCE)
+    reading.cancel()
+    await asyncio.wait([reading])
+    go_on.set()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert [file.closed for file in opened] == [True]
