@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from everyword import AIChatAgent, Everyword, Turn, UIMessage
-from everyword.attachments.base import BlobStore
+from everyword.attachments.base import INCOMING, BlobStore, pieces_of
 from everyword.attachments.folder import FolderBlobStore
 from everyword.attachments.keys import blob_key, hash_in
 from everyword.cli import main
@@ -140,6 +140,56 @@ def test_gc_deletes_what_no_message_refers_to(db: str, capsys: pytest.CaptureFix
     assert "1 attachment" in capsys.readouterr().out
     assert len(kept(folder)) == 1
     assert read(db, "ann")[1] == PHOTO
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_dry_run_counts_the_attachments_that_gc_deletes(
+    db: str, is_served: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = FolderBlobStore(f"{db}.attachments")
+    asyncio.run(folder.put(f"{INCOMING}/cut-off", pieces_of(b"half")))
+    assert (told("gc", "--dry-run", db=db, capsys=capsys))["attachments"] == 0, "they are not a day old"
+
+    async def foretell() -> dict[str, int]:
+        if not is_served:
+            return await asyncio.to_thread(told, "gc", "--dry-run", "--keep", "0s", db=db, capsys=capsys)
+        async with Everyword([Chat], store=db):
+            return await asyncio.to_thread(told, "gc", "--dry-run", "--keep", "0s", db=db, capsys=capsys)
+
+    found = asyncio.run(foretell())
+    assert (found["attachments"], found["attachmentBytes"]) == (2, len(b"unused") + len(b"half"))
+    assert len(kept(folder)) == 2, "nothing was deleted"
+    main(["gc", "--dry-run", "--keep", "0s", "--db", db])
+    assert "; 2 attachments, 10 bytes; nothing was changed" in capsys.readouterr().out
+    done = told("gc", "--keep", "0s", db=db, capsys=capsys)
+    assert (done["attachments"], done["attachmentBytes"]) == (2, 10)
+    assert told("gc", "--dry-run", "--keep", "0s", db=db, capsys=capsys)["attachments"] == 0
+
+
+def told(*arguments: str, db: str, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+    """Run a command; return the JSON that it writes."""
+    capsys.readouterr()
+    assert main([*arguments, "--json", "--db", db]) == 0
+    written: dict[str, int] = json.loads(capsys.readouterr().out)
+    return written
+
+
+def test_gc_removes_the_folder_of_an_agent_that_is_only_an_upload(tmp_path: Path) -> None:
+    db = str(tmp_path / "chat.db")
+
+    async def upload() -> None:
+        async with Everyword([Chat], store=db) as app:
+            await (await app.attachments.of(Chat, "bob")).put(b"unused", "text/plain")
+
+    async def left() -> tuple[list[str], bool]:
+        async with Everyword([Chat], store=db) as app:
+            blobs = FolderBlobStore(f"{db}.attachments").list("agents/")
+            return [blob.key async for blob in blobs], await app.exists(Chat, "bob")
+
+    asyncio.run(upload())
+    assert main(["doctor", "--no-app", "--db", db]) == 0
+    assert main(["gc", "--keep", "0s", "--db", db]) == 0
+    assert asyncio.run(left()) == ([], False)
 
 
 def test_destroying_an_agent_deletes_its_attachments(db: str) -> None:

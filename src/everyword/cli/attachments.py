@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
-from ..attachments.base import BlobStore, pieces_of
+from ..attachments.base import Blob, BlobStore, pieces_of
 from ..attachments.keys import blob_key, folder_of, hash_in, owner_key
 from ..errors import AttachmentMissing, LogLocked
-from ..ids import AgentId, Millis, children_prefix, root_id
+from ..ids import AgentId, Millis, root_id
 from ..log.memory import MemoryLog
 from ..log.postgres.address import is_postgres
 from ..log.sqlite.store import SqliteLog
-from ..runtime.attachment_sweep import StoredRows, delete_incoming, folders, stored_references
+from ..runtime.attachment_sweep import Folder, StoredRows, folders, old_incoming, stored_references
 from ..runtime.rebuild import AdminStore
 from ..server.stores import open_blob_store
+from .log_reader import LogReader
 from .store_access import leased, path_of
 from .text import count_of
 
 __all__ = ["CheckedAttachments", "add_attachments", "attachments_of", "check_attachments", "collect_attachments"]
-__all__ += ["copy_conversation", "drop_attachments", "read_attachments", "write_attachments"]
+__all__ += ["copy_conversation", "drop_attachments", "foretell_attachments", "read_attachments", "write_attachments"]
 
 
 class CheckedAttachments(NamedTuple):
@@ -126,27 +128,51 @@ async def check_attachments(
     return CheckedAttachments(missing, sorted(path for path in stored if path not in owned))
 
 
-async def collect_attachments(blobs: BlobStore, store: AdminStore, before: Millis, *, is_dry: bool) -> tuple[int, int]:
+async def foretell_attachments(blobs: BlobStore, rows: LogReader, before: Millis) -> tuple[int, int]:
+    """Count what `collect_attachments` would delete, also while a server uses the store; return its bytes, too."""
+    gone = await old_incoming(blobs, before)
+    async for folder, _, stored in _candidates(blobs, rows, before):
+        loaded = [await rows.load(each, recent=1) for each in stored]
+        if not any(turn.is_open for activation in loaded for turn in activation.turns):
+            gone += await _unreferenced(folder, stored, rows, before)
+    return len(gone), sum(blob.size for blob in gone)
+
+
+async def collect_attachments(blobs: BlobStore, store: AdminStore, before: Millis) -> tuple[int, int]:
     """Delete what no stored message refers to and was written before a time; return how many, and their bytes."""
-    count = size = 0
-    if not is_dry:
-        count += await delete_incoming(blobs, before)
-    async for folder in folders(blobs):
-        agent, old = folder.agent, [blob for blob in folder.blobs if blob.modified <= before]
-        if agent is None or not old:
-            continue
-        family = [agent, *await store.agents(children_prefix(agent))]
+    gone = await old_incoming(blobs, before)
+    for blob in gone:
+        await blobs.delete(blob.key)
+    async for folder, agent, stored in _candidates(blobs, store, before):
+        # A file is ours as a whole, and the lease of an agent that is not stored would create it.
+        owned = stored if store.nodes is None else [*dict.fromkeys([agent, *stored])]
         try:
-            async with leased(store, agent, "collect the attachments of") as activation:
-                if any(turn.is_open for turn in activation.turns):
+            async with AsyncExitStack() as stack:
+                what = "collect the attachments of"
+                loaded = [await stack.enter_async_context(leased(store, each, what)) for each in owned]
+                if any(turn.is_open for activation in loaded for turn in activation.turns):
                     continue  # its chunks are not in the messages yet
-                referenced = await stored_references(store, family)
+                old = await _unreferenced(folder, stored, store, before)
                 for blob in old:
-                    if hash_in(blob.key) in referenced:
-                        continue
-                    if not is_dry:
-                        await blobs.delete(blob.key)
-                    count, size = count + 1, size + blob.size
+                    await blobs.delete(blob.key)
+                gone += old
+                if not stored and len(old) == len(folder.blobs):
+                    await blobs.delete(owner_key(folder.path))
         except LogLocked:
             continue  # a node has it loaded, and sweeps it by itself
-    return count, size
+    return len(gone), sum(blob.size for blob in gone)
+
+
+async def _candidates(
+    blobs: BlobStore, rows: LogReader | AdminStore, before: Millis
+) -> AsyncIterator[tuple[Folder, AgentId, Sequence[AgentId]]]:
+    """Yield the folders with something old: with their root agent, and those of its family that are stored."""
+    async for folder in folders(blobs):
+        agent = folder.agent
+        if agent is not None and (folder.is_empty(before) or any(blob.modified <= before for blob in folder.blobs)):
+            yield folder, agent, [each for each in await rows.agents(agent) if root_id(each) == agent]
+
+
+async def _unreferenced(folder: Folder, stored: Sequence[AgentId], rows: StoredRows, before: Millis) -> list[Blob]:
+    referenced = await stored_references(rows, stored)
+    return [blob for blob in folder.blobs if blob.modified <= before and hash_in(blob.key) not in referenced]

@@ -14,7 +14,7 @@ from ...log.postgres.address import is_postgres
 from ...log.sqlite.lock import FileLock
 from ...runtime.clock import SystemClock
 from ..arguments import add_store, parse_duration
-from ..attachments import add_attachments, attachments_of, collect_attachments
+from ..attachments import add_attachments, attachments_of, collect_attachments, foretell_attachments
 from ..log_reader import Prunable
 from ..output import Output
 from ..store_access import PATIENCE, path_of, reading, writing
@@ -53,17 +53,19 @@ def run(chosen: argparse.Namespace) -> int:
     output = Output(is_json=chosen.json)
     before = Millis(SystemClock().now() - parse_duration(chosen.keep))
     if chosen.dry_run:
-        return asyncio.run(_foretell(output, chosen.db, before))
+        return asyncio.run(_foretell(output, chosen, before))
     return asyncio.run(_collect(output, chosen, before))
 
 
-async def _foretell(output: Output, db: str, before: Millis) -> int:
-    async with reading(db) as store:
+async def _foretell(output: Output, chosen: argparse.Namespace, before: Millis) -> int:
+    blobs = attachments_of(chosen.db, chosen.attachments)
+    async with reading(chosen.db) as store:
         found = await store.prunable(before)
+        files = await foretell_attachments(blobs, store, before) if blobs is not None else (0, 0)
     if output.is_json:
-        output.json({**found._asdict(), "isDryRun": True})
+        output.json({**found._asdict(), **_as_json(files), "isDryRun": True})
     else:
-        output.print(f"would delete {_counted(found)}; nothing was changed")
+        output.print(f"would delete {_counted(found)}{_files(files)}; nothing was changed")
     return 0
 
 
@@ -87,7 +89,7 @@ async def _collect(output: Output, chosen: argparse.Namespace, before: Millis) -
                 chunks, states, more = chunks + pruned.chunks, states + pruned.states, pruned.more
                 bar.step(amount=pruned.chunks + pruned.states)
         blobs = attachments_of(chosen.db, chosen.attachments)
-        files = await collect_attachments(blobs, store, before, is_dry=False) if blobs is not None else (0, 0)
+        files = await collect_attachments(blobs, store, before) if blobs is not None else (0, 0)
     done = Prunable(chunks, states, found.bytes)
     if chosen.shrink:
         _shrink(path_of(chosen.db))
