@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,14 +12,19 @@ from typing import Any
 
 import pytest
 
-from everyword import AIChatAgent, ChatError, Everyword, Principal, tool
+from everyword import AIChatAgent, AttachmentOptions, ChatError, Everyword, Principal, tool
+from everyword.attachments.keys import blob_key
+from everyword.attachments.memory import MemoryBlobStore
 from everyword.core.commands import Submit
-from everyword.errors import BadInput, ConversationNotFound
+from everyword.errors import BadInput, ConversationNotFound, UsageError
 from everyword.ids import AgentId, MessageId, RequestId
+from everyword.messages.attachments import attachment_hash
 from everyword.testing import Gate
 from tests.log.stores import STORES, Stores, stores_of
 
 PATIENCE = 20.0
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 2000
+NAME = hashlib.sha256(PNG).hexdigest()
 ANN, BOSS = Principal("ann", name="Ann"), Principal("boss", name="Boss")
 
 
@@ -51,8 +58,8 @@ def stores(request: pytest.FixtureRequest) -> Stores:
 
 
 @asynccontextmanager
-async def serving(stores: Stores) -> AsyncIterator[Everyword]:
-    app = Everyword([Chat], store=stores.make())
+async def serving(stores: Stores, **options: Any) -> AsyncIterator[Everyword]:
+    app = Everyword([Chat], store=stores.make(), **options)
     async with asyncio.timeout(PATIENCE), app:
         yield app
 
@@ -159,3 +166,54 @@ async def test_what_cannot_be_exported_is_refused(stores: Stores) -> None:
             await app.conversations.export(Chat, "one", branch="nothing")
         with pytest.raises(BadInput, match="no such message"):
             await app.conversations.export(Chat, "one", branch=99)
+
+
+async def test_attachments_are_in_the_file_on_every_store(stores: Stores) -> None:
+    async with serving(stores, attachments=AttachmentOptions(MemoryBlobStore())) as app:
+        files = await app.attachments.of(Chat, "one")
+        photo = await files.put(PNG, "image/png", filename="sun.png")
+        gone = await files.put(b"%PDF-1.7", "application/pdf", filename="bill.pdf")
+        blobs = (await app.service()).directory.attachments
+        assert blobs is not None
+        await blobs.store.delete(blob_key(AgentId("chat/one"), attachment_hash(gone["url"]) or ""))
+        await app.get(Chat, "one").persist_messages([{"id": "q", "role": "user", "parts": [photo, gone]}])
+        (found,) = await messages_of(app)
+        embedded = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+        assert found["parts"] == [
+            {"type": "file", "mediaType": "image/png", "name": "sun.png", "url": embedded},
+            {
+                "type": "file",
+                "mediaType": "application/pdf",
+                "name": "bill.pdf",
+                "url": gone["url"],
+                "leftOut": "not stored any more",
+            },
+        ]
+        page = await app.conversations.export(Chat, "one", format="html")
+        assert f'src="{embedded}"' in page.text and "not included: not stored any more" in page.text
+        assert await page.read() == page.content == page.text.encode()
+        text = await app.conversations.export(Chat, "one")
+        assert NAME in text.text and "base64" not in text.text
+        for linked in ({"max_embedded_bytes": 0}, {"file_url": lambda part: part["url"]}):
+            assert (await messages_of(app, **linked))[0]["parts"][0]["url"] == photo["url"]
+        (large,) = await messages_of(app, max_file_bytes=len(PNG) - 1)
+        assert large["parts"][0]["leftOut"].startswith("larger than ")
+        assert large["parts"][0]["url"] == photo["url"]
+
+
+async def test_attachments_that_cannot_be_read_at_once_need_await() -> None:
+    class Remote(MemoryBlobStore):
+        read_now = None  # type: ignore[assignment]
+
+        async def read(self, key: str, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+            yield self._kept[key][0]
+
+    app = Everyword([Chat], store="memory:", attachments=AttachmentOptions(Remote()))
+    async with asyncio.timeout(PATIENCE), app:
+        photo = await (await app.attachments.of(Chat, "one")).put(PNG, "image/png")
+        await app.get(Chat, "one").persist_messages([{"id": "q", "role": "user", "parts": [photo]}])
+        export = await app.conversations.export(Chat, "one", format="json")
+        with pytest.raises(UsageError, match=r"await export\.read\(\)"):
+            _ = export.content
+        (found,) = json.loads(await export.read())["messages"]
+        assert found["parts"][0]["url"] == f"data:image/png;base64,{base64.b64encode(PNG).decode()}"

@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "core": NOUNS | {"rows", "search_words", "messages", "codec"},
     "attachments": NOUNS | {"extras"},
     "wire": NOUNS | {"messages", "codec", "core.replay"},
-    "transcripts": NOUNS | {"rows", "messages", "core.record"},
+    "transcripts": NOUNS | {"rows", "messages", "core.record", "attachments.media_types"},
     "log": NOUNS | {"rows", "search_words"},
     "runtime": NOUNS
     | {

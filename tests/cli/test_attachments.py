@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from pathlib import Path
 
@@ -201,3 +202,19 @@ def test_a_copy_into_a_database_has_the_attachments(db: str, postgres_url: str, 
     place = tmp_path / "shared"
     assert main(["copy", db, postgres_url, "--attachments", str(place)]) == 0
     assert kept(FolderBlobStore(place)) == kept(FolderBlobStore(f"{db}.attachments"))
+
+
+def test_a_conversation_for_people_has_its_attachments(db: str, tmp_path: Path) -> None:
+    out = tmp_path / "ann.html"
+    export = ["export", "chat/ann", "--db", db, "--format", "html", "-o", str(out), "--force"]
+    encoded = base64.b64encode(PHOTO).decode()
+    assert main(export) == 0
+    assert f'src="data:image/png;base64,{encoded}"' in out.read_text(encoding="utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    Path(f"{db}.attachments").rename(elsewhere)
+    assert main(export) == 0
+    assert "not included: not stored any more" in out.read_text(encoding="utf-8")
+    assert main([*export, "--attachments", str(elsewhere)]) == 0
+    assert encoded in out.read_text(encoding="utf-8")
+    assert main([*export, "--attachments", str(elsewhere), "--max-embedded-mib", "0"]) == 0
+    assert "data:" not in out.read_text(encoding="utf-8").partition("<main>")[2]

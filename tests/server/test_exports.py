@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
-from tests.server.test_lists import running, said, user
+from tests.server.test_lists import Chat, running, said, user
 
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4000
+PAGE = b"<script>alert(1)</script>"
 EXPORT = "/conversations/chat/ann-1/export"
 
 
@@ -57,3 +61,25 @@ async def test_a_long_conversation_is_written_whole() -> None:
         response = await client.get(f"{EXPORT}?format=json", headers=user("ann"))
         assert len(response.json()["messages"]) == 8
         assert sum(len(part["text"]) for each in response.json()["messages"] for part in each["parts"]) > 2_000_000
+
+
+async def test_uploaded_files_are_in_the_file_and_need_no_login() -> None:
+    async with running() as (app, client):
+        upload = "/agents/chat/ann-1/attachments?filename"
+        kinds = ((PNG, "image/png", "sun.png"), (PAGE, "text/html", "page.html"))
+        parts = []
+        for content, media_type, name in kinds:
+            headers = {**user("ann"), "content-type": media_type}
+            parts.append((await client.post(f"{upload}={name}", content=content, headers=headers)).json())
+        await app.get(Chat, "ann-1").persist_messages([{"id": "q", "role": "user", "parts": parts}])
+        encoded = [base64.b64encode(content).decode() for content, *_ in kinds]
+        page = await client.get(f"{EXPORT}?format=html", headers=user("ann"))
+        assert page.status_code == 200
+        assert f'<img alt="sun.png" src="data:image/png;base64,{encoded[0]}">' in page.text
+        assert f'download="page.html" href="data:application/octet-stream;base64,{encoded[1]}"' in page.text
+        assert "/attachments/" not in page.text
+        (said,) = (await client.get(f"{EXPORT}?format=json", headers=user("ann"))).json()["messages"]
+        assert [part["url"].partition(",")[2] for part in said["parts"]] == encoded
+        (linked,) = (await client.get(f"{EXPORT}?format=json&embed=0", headers=user("ann"))).json()["messages"]
+        assert [part["url"] for part in linked["parts"]] == [part["url"] for part in parts]
+        assert (await client.get(f"{EXPORT}?format=html", headers=user("bob"))).status_code == 403

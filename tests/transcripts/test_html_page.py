@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 
+from everyword.transcripts.formats import FORMATS
 from everyword.transcripts.html_message import text_html
-from everyword.transcripts.html_page import STYLE_HASH, html_page
+from everyword.transcripts.html_page import STYLE_HASH
 from tests.transcripts.hostile import BREAKS, SCRIPT, described, head, texts
 
 ELEMENTS = {"html", "meta", "title", "style", "h1", "h3", "div", "main", "article", "header", "b", "bdi", "time", "p"}
@@ -57,7 +58,7 @@ def read(page: str) -> Reader:
 
 @given(texts)
 def test_a_page_has_no_markup_but_its_own(text: str) -> None:
-    page = read("".join(html_page(head(text), [described(text)])))
+    page = read("".join(FORMATS["html"].write(head(text), [described(text)])))
     for tag, attributes in page.elements:
         assert tag in ELEMENTS
         assert set(attributes) <= ATTRIBUTES
@@ -67,7 +68,7 @@ def test_a_page_has_no_markup_but_its_own(text: str) -> None:
 
 
 def test_texts_are_shown_as_they_are_written() -> None:
-    page = read("".join(html_page(head("x"), [described(BREAKS)])))
+    page = read("".join(FORMATS["html"].write(head("x"), [described(BREAKS)])))
     assert page.text.count(SCRIPT) >= 15
     assert "secret reason" not in page.text
 
@@ -75,7 +76,7 @@ def test_texts_are_shown_as_they_are_written() -> None:
 def test_the_policy_allows_the_style_and_data_images_only() -> None:
     policies = [
         attributes["content"]
-        for tag, attributes in read("".join(html_page(head("x"), []))).elements
+        for tag, attributes in read("".join(FORMATS["html"].write(head("x"), []))).elements
         if tag == "meta" and attributes.get("http-equiv") == "content-security-policy"
     ]
     assert policies == [

@@ -5,25 +5,25 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 
-from everyword.transcripts.json_document import json_document
+from everyword.transcripts.formats import FORMATS
 from tests.transcripts.hostile import described, head, texts
 
 
 @given(texts)
 def test_a_document_is_valid_and_has_the_texts_unchanged(text: str) -> None:
     messages = [described(text)] * 2
-    said = msgspec.json.decode("".join(json_document(head(text), messages)))
+    said = msgspec.json.decode("".join(FORMATS["json"].write(head(text), messages)))
     assert (said["format"], said["version"], len(said["messages"])) == ("everyword-transcript", 1, 2)
     if text:
         assert said["messages"][0]["parts"][0] == {"type": "text", "text": text}
 
 
 def test_a_conversation_without_messages_is_valid() -> None:
-    assert msgspec.json.decode("".join(json_document(head("x"), [])))["messages"] == []
+    assert msgspec.json.decode("".join(FORMATS["json"].write(head("x"), [])))["messages"] == []
 
 
 def test_the_fields_of_a_document() -> None:
-    said = msgspec.json.decode("".join(json_document(head("x"), [described("y")])))
+    said = msgspec.json.decode("".join(FORMATS["json"].write(head("x"), [described("y")])))
     assert said["conversation"] == {
         "title": "x",
         "createdAt": 0,

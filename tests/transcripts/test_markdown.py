@@ -8,7 +8,8 @@ from markdown_it.token import Token
 
 from everyword.ids import Millis
 from everyword.transcripts.document import TextPart, ToolCallPart, TranscriptMessage
-from everyword.transcripts.markdown import markdown, message_markdown
+from everyword.transcripts.formats import FORMATS
+from everyword.transcripts.markdown import message_markdown
 from tests.transcripts.hostile import BREAKS, described, head, texts
 
 _READER = MarkdownIt("commonmark", {"html": True})
@@ -21,7 +22,7 @@ def tokens(text: str) -> list[Token]:
 
 
 def written(text: str) -> str:
-    return "".join(markdown(head(text), [described(text), described(text)]))
+    return "".join(FORMATS["markdown"].write(head(text), [described(text), described(text)]))
 
 
 @given(texts)
@@ -48,7 +49,11 @@ def test_a_text_keeps_its_own_markdown_inside_a_quote() -> None:
 
 def test_output_stays_between_its_fences() -> None:
     part = ToolCallPart("pay", "done", output=f"````{BREAKS}")
-    block = next(each for each in _READER.parse("".join(markdown(head("x"), [_said(part)]))) if each.type == "fence")
+    block = next(
+        each
+        for each in _READER.parse("".join(FORMATS["markdown"].write(head("x"), [_said(part)])))
+        if each.type == "fence"
+    )
     assert block.content.startswith("````\n\n## Ann")
 
 

@@ -73,10 +73,11 @@ class FolderBlobStore(BlobStore):
         finally:
             file.close()
 
-    def read_now(self, key: str) -> bytes:
-        """Return a whole content; blocks while the disk is read."""
+    def read_now(self, key: str, length: int | None = None) -> bytes:
+        """Return a content, or its first `length` bytes; blocks while the disk is read."""
         try:
-            return self._path(key).read_bytes()
+            with open(self._path(key), "rb") as file:
+                return file.read(-1 if length is None else length)
         except FileNotFoundError:
             raise missing(key) from None
         except OSError as exc:

@@ -32,11 +32,11 @@ class MemoryBlobStore(BlobStore):
         for place in range(start, end, PIECE):
             yield content[place : min(place + PIECE, end)]
 
-    def read_now(self, key: str) -> bytes:
-        """Return a whole content without waiting."""
+    def read_now(self, key: str, length: int | None = None) -> bytes:
+        """Return a content, or its first `length` bytes, without waiting."""
         if key not in self._kept:
             raise missing(key)
-        return self._kept[key][0]
+        return self._kept[key][0][:length]
 
     async def find(self, key: str) -> Blob | None:
         kept = self._kept.get(key)

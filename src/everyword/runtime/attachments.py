@@ -301,8 +301,8 @@ class Attachments:
         """
         return self.store.read(blob_key(agent, sha256), start, length)
 
-    def read_now(self, agent: AgentId, sha256: str) -> bytes:
-        """Return a content at once.
+    def read_now(self, agent: AgentId, sha256: str, length: int | None = None) -> bytes:
+        """Return a content at once, or its first `length` bytes.
 
         Raises:
             AttachmentMissing: it is not stored.
@@ -314,7 +314,7 @@ class Attachments:
                 "unable to give attachments to a model; object storage cannot be read without waiting. Convert "
                 "`await self.attachments.for_model(self.messages)` instead of `self.messages`"
             )
-        content: bytes = read(blob_key(agent, sha256))
+        content: bytes = read(blob_key(agent, sha256), length)
         return content
 
     # -- deleting --------------------------------------------------------------------------------------------------

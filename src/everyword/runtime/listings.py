@@ -9,6 +9,7 @@ from ..core.record import ConversationRecord
 from ..errors import BadInput, UsageError
 from ..ids import AgentId, Millis
 from ..log.lists import AgentLists, ApprovalQuery, ConversationQuery, ListedApproval, ListedConversation, SharedAgent
+from .attachment_reader import AttachmentReader
 from .directory import Directory
 from .list_changes import ListWatcher
 from .records import read_frozen_record, read_record
@@ -54,6 +55,13 @@ class Listings:
             LogCorrupt: an event cannot be read.
         """
         return await read_record(self._running().store, await self._running().stored_ids.find(agent))
+
+    async def attachments(self, agent: AgentId) -> AttachmentReader | None:
+        """Return a reader of the attachments of a conversation; None if the app has no place for attachments."""
+        attachments = self._running().attachments
+        if attachments is None:
+            return None
+        return AttachmentReader(attachments, await self._running().stored_ids.find(agent))
 
     async def frozen_record(self, shared: SharedAgent) -> ConversationRecord | None:
         """Read the conversation as it was when a link was created, from its log; None if it is gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -31,14 +31,19 @@ def exported_file(export: ConversationExport, seat: AbstractContextManager[Any])
     return StreamedResponse(gathered(export), headers, seat)
 
 
-async def gathered(pieces: Iterable[bytes]) -> AsyncGenerator[bytes, None]:
+async def gathered(pieces: AsyncIterable[bytes] | Iterable[bytes]) -> AsyncGenerator[bytes, None]:
     """Yield the pieces, small ones together."""
     gathered: list[bytes] = []
     size = 0
-    for piece in pieces:
+    async for piece in pieces if isinstance(pieces, AsyncIterable) else _each(pieces):
         gathered.append(piece)
         size += len(piece)
         if size >= SLICE:
             yield b"".join(gathered)
             gathered, size = [], 0
     yield b"".join(gathered)
+
+
+async def _each(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece

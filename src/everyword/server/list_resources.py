@@ -31,6 +31,7 @@ from ..errors import (
 from ..ids import AgentId, can_name_a_root, id_problem
 from ..principals import Principal, acting_as
 from ..runtime.api.lists import ConversationStatus
+from ..transcripts.embedding import MOST_IN_EXPORT
 from ..wire.sse import KEEP_ALIVE, PLAIN_STREAM_HEADERS, encode_sse
 from .approval_page import approval_page
 from .exported_files import exported_file
@@ -353,6 +354,7 @@ class ListResources:
             format: `markdown` (the default), `html` or `json`.
             branch: The id of a message: the branch that leads over it. By default the branch that is shown.
             reasoning: With `0`, without the model's reasoning.
+            embed: With `0`, attachments are linked and not embedded (`html` and `json`).
         Answers:
             200: The file, with a `content-disposition` that names it.
             400: The format is not known, or there is no such message.
@@ -367,6 +369,7 @@ class ListResources:
                 format=cast("TranscriptFormat", asked.get("format", "markdown")),
                 branch=asked.get("branch"),
                 reasoning=asked.get("reasoning", "1") != "0",
+                max_embedded_bytes=MOST_IN_EXPORT if asked.get("embed", "1") != "0" else 0,
             )
         return exported_file(export, service.readers.hold(AgentId(""), principal.id))
 

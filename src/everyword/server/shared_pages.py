@@ -31,8 +31,8 @@ from ..rows import ConversationSummary
 from ..runtime.api.lists import SharedAgent
 from ..runtime.records import read_frozen_record, read_record
 from ..transcripts.document import Shown, TranscriptMessage, describe_message, head_of
+from ..transcripts.formats import FORMATS
 from ..transcripts.html_page import STYLE, facts_html
-from ..transcripts.json_document import json_document
 from ..transcripts.live import live_html, render
 from ..transcripts.safe_text import storable
 from ..transcripts.urls import data_image, link_target
@@ -160,7 +160,8 @@ class SharedPages:
             seat.enter_context(self._readers.hold(view.shared.agent, view.shared.share.digest))
             if view.form == "json":
                 described = (each for _, each in _described(messages, view.shown))
-                pieces, headers = json_document(head, described), {**HEADERS, "content-type": "application/json"}
+                pieces = FORMATS["json"].write(head, described)
+                headers = {**HEADERS, "content-type": "application/json"}
             else:
                 nonce, is_live = secrets.token_urlsafe(16), not view.shared.share.frozen
                 pieces = _page(head.title, facts_html(head), messages, view.shown, nonce=nonce, is_live=is_live)

@@ -120,6 +120,8 @@ class FilePart(_Struct, frozen=True, tag_field="type", tag="file"):
     media_type: str
     name: str | None = None
     url: str | None = None
+    left_out: str | None = None
+    """Why the content is not embedded, if it was to be."""
 
 
 class OtherPart(_Struct, frozen=True, tag_field="type", tag="other"):

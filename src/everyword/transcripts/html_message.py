@@ -22,7 +22,7 @@ from .document import (
     TranscriptPart,
 )
 from .safe_text import describe_approval, iso_time, said_by, shown_json, shown_time, storable
-from .urls import data_image, link_target
+from .urls import data_download, data_image, link_target
 
 __all__ = ["ending_html", "header_html", "message_html", "opening_html", "part_html", "text_html"]
 
@@ -142,7 +142,11 @@ def _file(part: FilePart) -> str:
     name = part.name or part.media_type
     if (image := data_image(part.url)) is not None:
         return f'<figure><img alt="{_escape(name)}" src="{image}"><figcaption>{_escape(name)}</figcaption></figure>'
-    return f'<p class="file">File: {_link(part.url, name)} <small>{_escape(part.media_type)}</small></p>'
+    link = _link(part.url, name)
+    if (content := data_download(part.url)) is not None:
+        link = f'<a download="{_escape(part.name or "file")}" href="{content}"><bdi>{_escape(name)}</bdi></a>'
+    left_out = f"; not included: {_escape(part.left_out)}" if part.left_out is not None else ""
+    return f'<p class="file">File: {link} <small>{_escape(part.media_type)}{left_out}</small></p>'
 
 
 def _link(url: str | None, text: str) -> str:

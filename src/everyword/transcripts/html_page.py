@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 from typing import Final
 
@@ -13,7 +13,7 @@ from .document import TranscriptHead, TranscriptMessage
 from .html_message import message_html
 from .safe_text import shown_time, storable
 
-__all__ = ["STYLE", "STYLE_HASH", "facts_html", "html_page"]
+__all__ = ["HTML_CLOSING", "STYLE", "STYLE_HASH", "facts_html", "html_opening", "next_message_html"]
 
 STYLE: Final = (files(__package__) / "page.css").read_text(encoding="utf-8")
 STYLE_HASH: Final = f"'sha256-{base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()}'"
@@ -22,10 +22,13 @@ STYLE_HASH: Final = f"'sha256-{base64.b64encode(hashlib.sha256(STYLE.encode()).d
 POLICY: Final = f"default-src 'none'; img-src data:; style-src {STYLE_HASH}; base-uri 'none'; form-action 'none'"
 
 
-def html_page(head: TranscriptHead, messages: Iterable[TranscriptMessage]) -> Iterator[str]:
-    """Yield the file piece by piece."""
+HTML_CLOSING: Final = "</main>\n</html>\n"
+
+
+def html_opening(head: TranscriptHead) -> str:
+    """Return the beginning of the file."""
     title = html.escape(storable(head.title))
-    yield (
+    return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         f'<meta http-equiv="content-security-policy" content="{html.escape(POLICY)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -33,9 +36,11 @@ def html_page(head: TranscriptHead, messages: Iterable[TranscriptMessage]) -> It
         f"<title>{title}</title>\n<style>{STYLE}</style>\n"
         f'<h1 dir="auto">{title}</h1>\n<div class="facts">{facts_html(head)}</div>\n<main>\n'
     )
-    for message in messages:
-        yield from message_html(message)
-    yield "</main>\n</html>\n"
+
+
+def next_message_html(message: TranscriptMessage, is_first: bool) -> Iterator[str]:
+    """Yield the next message piece by piece."""
+    return message_html(message)
 
 
 def facts_html(head: TranscriptHead) -> str:

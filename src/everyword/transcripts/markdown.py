@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -24,7 +24,7 @@ from .document import (
 from .safe_text import describe_approval, said_by, shown_json, shown_time, storable
 from .urls import data_image, link_target
 
-__all__ = ["markdown", "message_markdown"]
+__all__ = ["markdown_opening", "message_markdown"]
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|~&$])")
 _ENTITY: Final = re.compile(r"&(?=#?\w+;)")
@@ -33,22 +33,20 @@ _OPENING: Final = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 _LINES: Final = re.compile(r"\r\n|\r|\n|\x0b|\x0c|\u2028|\u2029|\x85")
 
 
-def markdown(head: TranscriptHead, messages: Iterable[TranscriptMessage]) -> Iterator[str]:
-    """Yield the file piece by piece."""
-    yield f"# {_literal(head.title)}\n\n"
-    yield f"- {_literal(shown_time(head.created_at))} to {_literal(shown_time(head.updated_at))}\n"
+def markdown_opening(head: TranscriptHead) -> str:
+    """Return the beginning of the file."""
+    lines = [f"{_literal(shown_time(head.created_at))} to {_literal(shown_time(head.updated_at))}"]
     if head.kind is not None:
-        yield f"- Conversation: {_literal(f'{head.kind}/{head.name}')}\n"
+        lines.append(f"Conversation: {_literal(f'{head.kind}/{head.name}')}")
     if head.owner is not None:
-        yield f"- Owner: {_literal(head.owner)}\n"
+        lines.append(f"Owner: {_literal(head.owner)}")
     if head.participants:
-        yield f"- Participants: {_literal(', '.join(who.label for who in head.participants))}\n"
-    for message in messages:
-        yield from message_markdown(message)
+        lines.append(f"Participants: {_literal(', '.join(who.label for who in head.participants))}")
+    return f"# {_literal(head.title)}\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
-def message_markdown(message: TranscriptMessage) -> Iterator[str]:
-    """Yield a message piece by piece."""
+def message_markdown(message: TranscriptMessage, is_first: bool = True) -> Iterator[str]:
+    """Yield a message piece by piece; the first one is written as all are."""
     yield f"\n## {_literal(said_by(message))} · {_literal(shown_time(message.at))}\n"
     for part in message.parts:
         yield f"\n{_part(part)}\n"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["data_image", "link_target"]
+__all__ = ["data_download", "data_image", "link_target"]
 
 _LINK: Final = re.compile(r"(https?://|/(?![/\\]))[\x21\x23-\x7e\u00a1-\ud7ff\ue000-\uffff\U00010000-\U0010ffff]*")
 _IMAGE: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp|avif);base64,[A-Za-z0-9+/=]*")
+
+_FILE: Final = re.compile(
+    r"data:(?:application/(?:octet-stream|pdf)|audio/[a-z0-9]+|video/[a-z0-9]+|image/[a-z]+)(;base64,[A-Za-z0-9+/=]*)"
+)
 
 
 def link_target(url: str | None) -> str | None:
@@ -19,3 +23,12 @@ def link_target(url: str | None) -> str | None:
 def data_image(url: str | None) -> str | None:
     """Return a data: URL of a picture without scripts; None for any other URL."""
     return url if url is not None and _IMAGE.fullmatch(url) else None
+
+
+def data_download(url: str | None) -> str | None:
+    """Return a data: URL for a link that saves the file; None for any other URL.
+
+    Its type is that of unknown bytes, so that a browser that opens it in spite of that runs nothing.
+    """
+    found = _FILE.fullmatch(url) if url is not None else None
+    return f"data:application/octet-stream{found[1]}" if found is not None else None

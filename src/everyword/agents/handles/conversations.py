@@ -7,7 +7,6 @@ import binascii
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -24,9 +23,10 @@ from ...runtime.api.lists import (
     query_words,
 )
 from ...transcripts.document import Shown, kept_url
-from ...transcripts.formats import FORMATS, filename_of, write_record
+from ...transcripts.embedding import MOST_IN_EXPORT, MOST_OF_FILE, EmbedLimits
+from ...transcripts.formats import FORMATS, filename_of, transcript_of
 from ..kinds import agent_kind, all_kinds
-from .exports import ConversationExport, TranscriptFormat
+from .exports import ConversationExport, EmbeddedAttachments, TranscriptFormat
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -236,7 +236,9 @@ class Conversations:
         format: TranscriptFormat = "markdown",
         branch: int | str | None = None,
         reasoning: bool = True,
-        file_url: Callable[[Mapping[str, Any]], str | None] = kept_url,
+        file_url: Callable[[Mapping[str, Any]], str | None] | None = None,
+        max_file_bytes: int = MOST_OF_FILE,
+        max_embedded_bytes: int = MOST_IN_EXPORT,
     ) -> ConversationExport:
         """Return a conversation as a file for people: its messages as they are committed now.
 
@@ -247,8 +249,11 @@ class Conversations:
             branch: The id of a message, or of a version (`Version.id`): the branch that leads over it, down to its
                 newest message. None for the branch that is shown.
             reasoning: Whether the model's reasoning is included.
-            file_url: Called with each file part; returns the URL to link or to embed, or None for no link. By default
-                the URL that the part has.
+            file_url: Called with each file part; returns the URL to link or to embed, or None for no link. Attachments
+                are not embedded then. By default HTML and JSON have the attachments in them, and other files have
+                the URL of their part.
+            max_file_bytes: A larger attachment is named with its link, and not embedded; 10 MiB by default.
+            max_embedded_bytes: Bytes of all embedded attachments together, 50 MiB by default; 0 to embed none.
 
         Raises:
             ConversationNotFound: it has no messages.
@@ -264,12 +269,16 @@ class Conversations:
         leaf = record.leaf_of(branch) if branch is not None else None
         if branch is not None and leaf is None:
             raise BadInput(f"unable to export the branch {str(branch)[:80]!r}; there is no such message")
-        shown = Shown(reasoning=reasoning, file_url=file_url)
+        shown = Shown(reasoning=reasoning, file_url=file_url if file_url is not None else kept_url)
         kind, name = self._address(agent)
-        pieces = partial(
-            write_record, record, record.summary, chosen, kind=kind, name=name, now=lists.now(), shown=shown, leaf=leaf
+        transcript = transcript_of(
+            record, record.summary, chosen, kind=kind, name=name, now=lists.now(), shown=shown, leaf=leaf
         )
-        return ConversationExport(chosen.media_type, filename_of(kind, name, chosen), pieces)
+        is_embedding = chosen.embeds_files and file_url is None and max_embedded_bytes > 0
+        reader = await lists.attachments(agent) if is_embedding else None
+        limits = EmbedLimits(max_file_bytes, max_embedded_bytes)
+        attachments = EmbeddedAttachments(reader, limits) if reader is not None else None
+        return ConversationExport(chosen.media_type, filename_of(kind, name, chosen), transcript, attachments)
 
     async def delete(self, kind: type[Agent] | str, name: str) -> None:
         """Delete a conversation: its agent, all that it stored, and every agent below it.

@@ -6,21 +6,26 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from ...agents.handles.exports import ConversationExport, EmbeddedAttachments
 from ...errors import LogCorrupt, UsageError
 from ...events import decode_event
 from ...ids import AgentId, children_prefix, split_agent_id
 from ...log.base import Stored
+from ...runtime.attachment_reader import AttachmentReader
+from ...runtime.attachments import Attachments
 from ...runtime.clock import SystemClock
 from ...runtime.records import read_record
 from ...transcripts.document import Shown
-from ...transcripts.formats import FORMATS, filename_of, write_record
+from ...transcripts.embedding import MOST_IN_EXPORT, MOST_OF_FILE, Embedding, EmbedLimits
+from ...transcripts.formats import FORMATS, Transcript, filename_of, transcript_of
 from ..agent_copy import read_log, without_detail
 from ..agent_file import opened_to_write, pack
-from ..arguments import add_agent, add_store
+from ..arguments import add_agent, add_store, parse_count
 from ..attachments import add_attachments, attachments_of, read_attachments
 from ..output import Output
 from ..store_access import find_agent, reading
@@ -34,7 +39,7 @@ checksum, compressed if the name ends in .gz. `everyword import` reads it into a
 while a server is running. Exception texts may contain secrets and are left out unless you pass --with-details.
 
 With --format, write the conversation for people instead: markdown, html (one file, nothing else needed) or json. Such a
-file cannot be imported.
+file cannot be imported. html and json have the attachments in them, up to the sizes that you set.
 
 examples:
   everyword export chat/ann --format html
@@ -43,6 +48,8 @@ examples:
   everyword export chat/ann -o - | head -1
   everyword export chat/ann -o ann.jsonl --force
 """
+
+MEBIBYTE: Final = 1024 * 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +65,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--without-reasoning", action="store_true", help="with --format: leave out the model's reasoning"
+    )
+    parser.add_argument(
+        "--max-file-mib",
+        type=parse_count,
+        default=MOST_OF_FILE // MEBIBYTE,
+        metavar="N",
+        help="with --format: link attachments that are larger instead of embedding them (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-embedded-mib",
+        type=parse_count,
+        default=MOST_IN_EXPORT // MEBIBYTE,
+        metavar="N",
+        help="with --format: embed attachments of this size in all; 0 for none (default: %(default)s)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("--with-details", action="store_true", help="keep the texts of exceptions")
@@ -83,20 +104,39 @@ async def _export_conversation(output: Output, chosen: argparse.Namespace) -> in
         raise UsageError(f"unable to export the conversation of {agent!r}; it has no messages")
     form, shown = FORMATS[chosen.format], Shown(reasoning=not chosen.without_reasoning)
     kind, name = split_agent_id(agent)
-    pieces = write_record(record, record.summary, form, kind=kind, name=name, now=SystemClock().now(), shown=shown)
-    encoded = (piece.encode("utf-8", "replace") for piece in pieces)
+    transcript = transcript_of(record, record.summary, form, kind=kind, name=name, now=SystemClock().now(), shown=shown)
+    attachments = _embedded(output, chosen, transcript, agent)
+    export = ConversationExport(form.media_type, filename_of(kind, name, form), transcript, attachments)
     if chosen.output == "-":
-        sys.stdout.buffer.writelines(encoded)
+        async for piece in export:
+            sys.stdout.buffer.write(piece)
         sys.stdout.flush()
         return 0
-    path = chosen.output or filename_of(kind, name, form)
+    path = chosen.output or export.filename
     with opened_to_write(path, may_replace=chosen.force) as out:
-        out.writelines(encoded)
+        async for piece in export:
+            out.write(piece)
     if output.is_json:
         output.json({"file": path, "agent": agent, "format": chosen.format, "messages": record.summary.messages})
     else:
         output.print(f"{path}: {agent}, {count_of(record.summary.messages, 'message')}")
     return 0
+
+
+def _embedded(
+    output: Output, chosen: argparse.Namespace, transcript: Transcript, agent: AgentId
+) -> EmbeddedAttachments | None:
+    """Return what embeds the attachments of an export; None if they are to be linked."""
+    limits = EmbedLimits(chosen.max_file_mib * MEBIBYTE, chosen.max_embedded_mib * MEBIBYTE)
+    if not transcript.form.embeds_files or not limits.total:
+        return None
+    blobs = attachments_of(chosen.db, chosen.attachments)
+    if blobs is not None:
+        return EmbeddedAttachments(AttachmentReader(Attachments(blobs), agent), limits)
+    linked = sum(len([*Embedding(limits).wanted(message)]) for message in transcript.messages())
+    if linked:
+        output.note(f"{count_of(linked, 'attachment')} linked and not embedded; --attachments names their place")
+    return None
 
 
 async def _export(output: Output, chosen: argparse.Namespace) -> int:
