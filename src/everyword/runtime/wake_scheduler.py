@@ -53,8 +53,10 @@ class WakeScheduler:
             asyncio.create_task(self._keep_time(), name="timekeeper"),
             asyncio.create_task(self._keep_retention(), name="retention"),
             asyncio.create_task(self._keep_watch(), name="watch over the store"),
-            asyncio.create_task(AttachmentSweep(self._directory).keep_sweeping(), name="sweep of attachments"),
         ]
+        if self._directory.attachments is not None:
+            sweeping = AttachmentSweep(self._directory).keep_sweeping()
+            self._tasks.append(asyncio.create_task(sweeping, name="sweep of attachments"))
 
     async def stop(self) -> None:
         # A store may answer a cancellation with an error: asyncpg does, if the connection is lost in a transaction.
