@@ -175,7 +175,7 @@ async def test_what_a_crash_left_of_uploads_is_deleted(tmp_path: Path) -> None:
     blobs = FolderBlobStore(tmp_path)
     await blobs.put(f"{INCOMING}/cut-off", pieces_of(b"half"))
     async with serving(blobs) as app:
-        assert await app.attachments.sweep() <= 1  # the app may have done it by itself already
+        await app.attachments.sweep()  # the app may have done it by itself already
         assert await blobs.find(f"{INCOMING}/cut-off") is None
 
 
@@ -196,9 +196,8 @@ async def test_two_sweeps_at_once_delete_once_and_a_hold_waits_for_the_deletion(
         second = asyncio.create_task(app.attachments.sweep())
         again = asyncio.create_task(files.put(b"x" * 20_000, "text/plain"))
         blobs.go_on.set()
-        assert await first + await second <= 2  # the content may have been stored again between the two
-        await again
-        assert first.exception() is None
+        await asyncio.wait([first, second, again])
+        assert [task.exception() for task in (first, second, again)] == [None, None, None]
 
 
 async def test_a_conversation_that_another_node_has_deleted_gets_a_swept_folder_again() -> None:
