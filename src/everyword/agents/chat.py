@@ -81,7 +81,11 @@ class AIChatAgent(HasVersions, WorksAsTool, Agent[StateT]):
         return Continue()
 
     def sanitize_message_for_persistence(self, message: UIMessage) -> UIMessage:
-        """Return the message as it is to be stored. Must be a pure function of the message."""
+        """Return the message as it is to be stored. Must be a pure function of the message.
+
+        It is called at least once for each message. A large `data:` URL of a file part in what it returns for an answer
+        becomes an attachment.
+        """
         return message
 
     def error_text(self, exc: BaseException) -> str:

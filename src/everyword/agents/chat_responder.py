@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -40,6 +44,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatResponder", "responder_for"]
 
+log = logging.getLogger("everyword.agents")
+
+STORE_LIMIT = 30.0
+"""Seconds that storing the files of an answer may take: its end waits for them."""
+
 
 class ChatResponder(AgentResponder[AIChatAgent]):
     """Answers the turns of an AIChatAgent: implements `runtime.api.Responder`.
@@ -55,6 +64,8 @@ class ChatResponder(AgentResponder[AIChatAgent]):
     ) -> None:
         super().__init__(agent)
         self._threads = threads
+        self._stored_files: Counter[str] = Counter()
+        """Hashes of the files of answers that are about to end."""
         self._stream = self._answer if around is None else around(self._answer)
 
     @property
@@ -116,11 +127,40 @@ class ChatResponder(AgentResponder[AIChatAgent]):
     async def on_exhausted(self, recovery: Recovery) -> None:
         await self.agent.on_chat_recovery(replace(recovery, exhausted=True))
 
+    @property
+    def may_store_files(self) -> bool:
+        return self._has_sanitizer and self.agent._runtime.attachments.data_url_limit is not None
+
+    @asynccontextmanager
+    async def storing_files(self, answer: UIMessage) -> AsyncIterator[None]:
+        """Store the contents that `sanitize_message_for_persistence` puts into large `data:` URLs."""
+        async with AsyncExitStack() as stack:
+            stored: Collection[str] = ()
+            try:
+                message = self.agent.sanitize_message_for_persistence(answer).to_dict()
+                async with asyncio.timeout(STORE_LIMIT):
+                    stored = await stack.enter_async_context(self.agent._runtime.attachments.storing(message))
+            except TimeoutError:
+                log.warning("a file of an answer stays in its message: it took longer than %g s to store", STORE_LIMIT)
+            except Exception as exc:  # noqa: BLE001 - the answer is not lost for that; a sanitizer that fails, fails again
+                log.warning("a file of an answer stays in its message: %s", exc)
+            self._stored_files.update(stored)
+            try:
+                yield
+            finally:
+                self._stored_files.subtract(stored)
+
+    @property
+    def _has_sanitizer(self) -> bool:
+        own = type(self.agent).sanitize_message_for_persistence
+        return own is not AIChatAgent.sanitize_message_for_persistence
+
     def _sanitize(self, message: dict[str, Any]) -> dict[str, Any]:
-        agent = self.agent
-        if type(agent).sanitize_message_for_persistence is AIChatAgent.sanitize_message_for_persistence:
+        if not self._has_sanitizer:
             return message
-        return agent.sanitize_message_for_persistence(UIMessage.from_dict(message)).to_dict()
+        sanitized = self.agent.sanitize_message_for_persistence(UIMessage.from_dict(message)).to_dict()
+        stored = +self._stored_files
+        return self.agent._runtime.attachments.moved(sanitized, stored) if stored else sanitized
 
 
 def responder_for(

@@ -34,6 +34,7 @@ from ..messages.stream_closing import closing
 from ..principals import act_for
 from ..traces import full_text, has_outside_frames
 from .actor import Actor
+from .answer_files import end_turn
 from .api import ApprovalDetails, CancelToken, Evaluate, Responder, TurnCall
 from .chunk_feed import ChunkFeed
 from .clock import Clock
@@ -343,7 +344,7 @@ class TurnRunner:
         usage = to_raw(self.usage)
         forget = self._start.cause if is_forgotten else None
         end = FinishTurn(self.turn, attempt, outcome, reason, error=error, detail=detail, usage=usage, forget=forget)
-        await self._actor.insist(end)
+        await end_turn(self._actor, self._responder, end)
 
     def _public_text(self, exc: BaseException) -> str:
         try:

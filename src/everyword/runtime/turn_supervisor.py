@@ -12,10 +12,11 @@ from ..core.commands import FinishTurn, InterruptAttempt
 from ..core.state import Rules, State
 from ..core.turn_state import TurnState
 from ..core.wanted import Wanted
-from ..errors import AgentStopped, LogError
+from ..errors import AgentStopped, LogError, Rejected
 from ..events import AttemptCause, Outcome, to_raw
 from ..ids import Attempt, Millis, RequestId, TurnId
 from .actor import Actor
+from .answer_files import end_turn, may_store_files
 from .api import Evaluate, Responder
 from .clock import Clock
 from .mailbox import Envelope
@@ -55,6 +56,8 @@ class TurnSupervisor:
         """Turns to be tried again, and what ended the attempt before."""
         self._stopped: set[TurnId] = set()
         """Turns that were told to stop and have not ended."""
+        self._ends: set[asyncio.Task[None]] = set()
+        """Ends of stopped turns whose files are being stored."""
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -161,8 +164,17 @@ class TurnSupervisor:
                 usage = runner.usage
                 self._cancel(task, runner)
         end = FinishTurn(turn.id, Attempt(turn.attempt), Outcome.ABORTED, reason="cancelled", usage=to_raw(usage))
+        if may_store_files(self._responder):
+            task = asyncio.create_task(self._end(end), name=f"end of turn {turn.id} of {self._actor.agent}")
+            self._ends.add(task)
+            task.add_done_callback(self._ends.discard)
+            return
         with suppress(AgentStopped):  # the process stops as well: the next one ends the turn, by the log
             self._actor.force(Envelope(end))
+
+    async def _end(self, end: FinishTurn) -> None:
+        with suppress(Rejected, LogError):  # it ended in another way, or the next process ends it, by the log
+            await end_turn(self._actor, self._responder, end)
 
     def _cancel(self, task: asyncio.Task[None], runner: TurnRunner) -> None:
         """Cancel a runner once: a second time would cut off what its `finally` awaits, so that comes much later."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ...errors import AttachmentMissing, AttachmentRefused, UsageError
 from ...ids import AgentId
+from ...messages.attachments import has_large_data_url, move_data_urls, referenced_by
 from ...principals import acting_for
 from ..attachments import Attachments
 from ..directory import Directory
@@ -42,6 +45,29 @@ class AttachmentsAccess:
                 return await self._place().put(loaded.actor.agent, content, media_type, filename, acting_for())
             except AttachmentRefused as exc:
                 raise UsageError(str(exc)) from exc
+
+    @asynccontextmanager
+    async def storing(self, message: dict[str, Any]) -> AsyncIterator[Collection[str]]:
+        """Store the contents of large `data:` URLs of a message; yield their hashes, to commit it inside the block.
+
+        Raises:
+            AttachmentRefused: one of them may not be stored.
+            AttachmentsUnavailable: the store cannot be used.
+        """
+        async with (
+            self._directory.attach(self._agent) as loaded,
+            self._place().storing(loaded.actor.agent, [message], sender=acting_for()) as moved,
+        ):
+            yield referenced_by(moved)
+
+    def moved(self, message: dict[str, Any], stored: Collection[str]) -> dict[str, Any]:
+        """Return the message with URLs in the place of contents; as it is, if one of them is not among the stored."""
+        place, agent = self._place(), self._directory.stored_ids.known(self._agent)
+        limit = place.rules.inline_limit
+        if not has_large_data_url([message], limit):
+            return message
+        (changed,), files = move_data_urls([message], limit, lambda sha256: place.url(agent, sha256))
+        return changed if all(file.sha256 in stored for file in files) else message
 
     async def read(self, sha256: str, limit: int | None = None) -> bytes | None:
         """Return a content; None if it has more than `limit` bytes.

@@ -10,7 +10,7 @@ from .agent_tool_runs import AnswersRuns, HasRunHook, RunAnswer, RunCall, RunChu
 from .calls import AnswersCalls, MethodCall, StreamItem
 from .fibers import FiberRecord, FiberWork, RecoversFibers, RunningFiber
 from .jobs import DeclaredJob, DeclaresJobs, JobCall, JobRecord, RunsJobs
-from .responder import CanBeDestroyed, HasStartHook, Responder, StreamFunction
+from .responder import CanBeDestroyed, HasStartHook, Responder, StoresFiles, StreamFunction
 from .storage import ManagedRecord, SqlResult, StreamRecord
 from .turns import ApprovalDetails, CancelToken, Evaluate, StartToolCall, TurnCall, TurnRecord, TurnResult, Write
 from .versions import VersionedPlace, VersionRecord
@@ -52,6 +52,7 @@ __all__ = [
     "SqlResult",
     "StartToolCall",
     "Stop",
+    "StoresFiles",
     "StreamFunction",
     "StreamItem",
     "StreamRecord",

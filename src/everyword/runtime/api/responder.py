@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from ...core.state import Rules
 from ...errors import AgentGone
-from ...messages.message import Chunk
+from ...messages.message import Chunk, UIMessage
 from .turns import TurnCall, TurnResult
 
-__all__ = ["CanBeDestroyed", "HasStartHook", "Responder", "StreamFunction"]
+__all__ = ["CanBeDestroyed", "HasStartHook", "Responder", "StoresFiles", "StreamFunction"]
 
 StreamFunction = Callable[[TurnCall], AsyncIterator[Any]]
 """Answers a turn, like `Responder.stream`."""
@@ -56,4 +57,19 @@ class CanBeDestroyed(Protocol):
 
     def retire(self, why: AgentGone) -> None:
         """Called when the agent was destroyed: what its code asks of the runtime from now on raises `why`."""
+        ...
+
+
+@runtime_checkable
+class StoresFiles(Protocol):
+    """A responder that may store files of an answer outside its message."""
+
+    @property
+    def may_store_files(self) -> bool:
+        """Whether it may do so at all: most agents do not, and nothing is prepared then."""
+        ...
+
+    def storing_files(self, answer: UIMessage) -> AbstractAsyncContextManager[None]:
+        """Store the files of an answer that is about to end; it ends inside the block, and `rules.sanitize` then
+        returns the message without their contents. Must not raise."""
         ...
