@@ -16,6 +16,7 @@ from everyword.rows import SEARCHABLE, TEXT
 from everyword.runtime.clock import SystemClock
 from everyword.runtime.rebuild import rebuild, stored_rows
 from tests.log.stores import STORES, Stores, stores_of
+from tests.next_millisecond import next_millisecond
 
 PATIENCE = 30.0
 ANN, BOB = Principal("ann"), Principal("bob")
@@ -44,6 +45,7 @@ async def serving(stores: Stores, *, search: bool = True) -> AsyncIterator[Every
 
 
 async def ask(app: Everyword, name: str, text: str, who: Principal = ANN) -> None:
+    await next_millisecond()
     await app.get(Chat, name).for_principal(who).save_messages(text)
 
 

@@ -15,6 +15,7 @@ from starlette.requests import HTTPConnection
 
 from everyword import AIChatAgent, Approval, ConversationOptions, Everyword, Principal, tool
 from everyword.agents.handles.conversations import write_cursor
+from tests.next_millisecond import next_millisecond
 from tests.server.kit import PATIENCE, connect, serving
 from tests.server.sockets import socket
 
@@ -64,6 +65,7 @@ async def running(store: str = "memory:", **options: Any) -> AsyncIterator[tuple
 
 
 async def said(app: Everyword, name: str, text: str, who: str, cls: Any = Chat) -> None:
+    await next_millisecond()
     await app.get(cls, name).for_principal(Principal(who)).save_messages(text)
 
 
