@@ -363,6 +363,7 @@ class ShareContent(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: ToolDetail = "names"
     data: bool = False
     people: bool = False
+    files: bool = True
 
 
 class ShareCreated(_Event, frozen=True, tag="share.created"):

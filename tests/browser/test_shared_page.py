@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import struct
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from everyword import Everyword
+from everyword import Everyword, UIMessage
 from everyword.server.shared_feed import GONE
 from everyword.testing import Gate
 from tests.browser.example_page import visiting
@@ -57,6 +59,43 @@ async def test_a_live_page_shows_what_a_new_page_shows_until_it_is_revoked(chrom
             await app.shares.revoke(Chat, "ann-1", share.id)
             await expect(page.locator("[role=status]")).to_have_text(GONE)
             assert await page.locator("main").inner_text() == ""
+
+
+def drawn(width: int, height: int) -> bytes:
+    """Return a picture of this size as PNG."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = zlib.compress((b"\0" + b"\x20\x80\xc0" * width) * height)
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+async def asked_with_photo(app: Everyword, id: str, content: bytes) -> None:
+    photo = await (await app.attachments.of(Chat, "ann-1")).put(content, "image/png", filename=f"{id}.png")
+    await app.get(Chat, "ann-1").save_messages([UIMessage(id, "user", [{"type": "text", "text": id}, photo])])
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+async def test_photos_are_drawn_and_gone_once_the_link_is_revoked(chromium: Browser, frozen: bool) -> None:
+    async with sharing() as (app, url):
+        await asked_with_photo(app, "first", drawn(40, 30))
+        share = await app.shares.create(Chat, "ann-1", frozen=frozen)
+        async with visiting(chromium, f"{url}{share.path}") as page:
+            await expect(page.locator("img").first).to_have_js_property("naturalWidth", 40)
+            await asked_with_photo(app, "second", drawn(7, 9))
+            if not frozen:
+                await expect(page.locator("main")).to_contain_text("You said: second")
+                await page.locator("img").last.scroll_into_view_if_needed()
+                await expect(page.locator("img").last).to_have_js_property("naturalWidth", 7)
+            source = await page.evaluate("document.images[0].currentSrc")
+            assert "ann-1" not in await page.content()
+            await app.shares.revoke(Chat, "ann-1", share.id)
+            if not frozen:
+                await expect(page.locator("[role=status]")).to_have_text(GONE)
+                assert await page.locator("img").count() == 0
+            assert await page.evaluate("(url) => fetch(url).then((response) => response.status)", source) == 404
 
 
 async def test_an_exported_file_runs_no_script_and_asks_no_server(chromium: Browser, tmp_path: Path) -> None:

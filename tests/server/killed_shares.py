@@ -10,10 +10,12 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any
 
-from everyword import AIChatAgent, Everyword
+from everyword import AIChatAgent, Everyword, UIMessage
 
 LIFETIME = 60.0
 """Seconds after which a forgotten process goes by itself."""
+
+PHOTO = b"\x89PNG\r\n\x1a\na photo"
 
 KEPT = 3
 """Of so many links, one is not revoked."""
@@ -31,7 +33,8 @@ def report(line: str) -> None:
 async def live(path: str) -> None:
     async with asyncio.timeout(LIFETIME), Everyword([Chat], store=path) as app:
         if not await app.exists(Chat, "ann"):
-            await app.get(Chat, "ann").save_messages("hello")
+            photo = await (await app.attachments.of(Chat, "ann")).put(PHOTO, "image/png")
+            await app.get(Chat, "ann").save_messages([UIMessage("u", "user", [photo])])
         for each in await app.shares.list(Chat, "ann"):
             await app.shares.revoke(Chat, "ann", each.id)
         for number in range(90):

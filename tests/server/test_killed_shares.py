@@ -1,14 +1,21 @@
-"""A real process is killed while it shares: links that were answered work, revoked ones do not."""
+"""A real process is killed while it shares: links that were answered work, with their photos, revoked ones do not."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
+import httpx
 import pytest
 
 from everyword import Everyword
 from tests.forked_processes import fork_process
-from tests.server.killed_shares import Chat
+from tests.server.killed_shares import PHOTO, Chat
+
+
+def reader(app: Everyword) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 @pytest.mark.crash
@@ -20,8 +27,12 @@ async def test_links_that_were_answered_survive_and_revocations_do(tmp_path: Pat
             word, token = child.read(until="").split()
             (created if word == "created" else revoked).add(token)
         child.kill()
-        async with Everyword([Chat], store=str(log)) as app:
+        async with Everyword([Chat], store=str(log)) as app, reader(app) as client:
             found = {token: await app.shares.find(token) for token in created | revoked | over}
+            for token, share in found.items():
+                photo = await client.get(f"/shared/{token}/files/{hashlib.sha256(PHOTO).hexdigest()}")
+                assert photo.status_code == (404 if share is None else 200)
+                assert (photo.content == PHOTO) == (share is not None)
         assert {token for token in revoked | over if found[token] is not None} == set()
         # One may have been revoked right before the kill, without an answer.
         lost = {token for token in created - revoked if found[token] is None}

@@ -7,6 +7,7 @@ import msgspec
 from everyword.messages.message import UIMessage
 from everyword.transcripts.document import FilePart, OtherPart, Shown, SourcePart, describe_message
 from everyword.transcripts.formats import FORMATS, filename_of
+from everyword.transcripts.urls import shared_file_url
 from tests.transcripts.hostile import described, head, part, recorded
 
 LITTLE = Shown(
@@ -70,6 +71,19 @@ def test_damaged_and_unknown_parts_are_named() -> None:
     found = [each.kind for each in described("odd").parts if isinstance(each, OtherPart)]
     assert found == ["text", "odd"]
     assert part("text")["type"] == "text"
+
+
+def test_a_url_below_a_shared_link_is_only_used_in_the_transcript_of_a_link() -> None:
+    url = shared_file_url("t" * 32, "0" * 64)
+    for is_link in (False, True):
+        said = describe_message(
+            recorded("", message=UIMessage("m", "user", [part("file", mediaType="image/png", url=url)])),
+            Shown(address=not is_link),
+        )
+        assert said is not None
+        (file,) = said.parts
+        assert isinstance(file, FilePart) and file.url == (url if is_link else None)
+        assert ("<img" in "".join(FORMATS["html"].write(head("x"), [said]))) == is_link
 
 
 def test_file_names_fit_into_headers_and_file_systems() -> None:

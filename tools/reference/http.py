@@ -43,6 +43,7 @@ ROUTES: dict[tuple[str, str], Callable[..., Any]] = {
     ("DELETE", f"{CONVERSATIONS}/{{kind}}/{{name}}/shares/{{id}}"): ShareResources.revoke_share,
     ("GET", f"{SHARED}/{{token}}"): SharedPages.transcript,
     ("GET", f"{SHARED}/{{token}}/stream"): SharedPages.stream,
+    ("GET", f"{SHARED}/{{token}}/files/{{sha256}}"): SharedPages.file,
     ("GET", APPROVALS): ListResources.list_approvals,
     ("GET", f"{APPROVALS}/{{id}}"): ListResources.get_approval,
     ("POST", f"{APPROVALS}/{{id}}"): ListResources.answer_approval,

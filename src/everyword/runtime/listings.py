@@ -12,7 +12,7 @@ from ..log.lists import AgentLists, ApprovalQuery, ConversationQuery, ListedAppr
 from .attachment_reader import AttachmentReader
 from .directory import Directory
 from .list_changes import ListWatcher
-from .records import read_frozen_record, read_record
+from .records import read_record
 
 __all__ = ["Listings"]
 
@@ -62,10 +62,6 @@ class Listings:
         if attachments is None:
             return None
         return AttachmentReader(attachments, await self._running().stored_ids.find(agent))
-
-    async def frozen_record(self, shared: SharedAgent) -> ConversationRecord | None:
-        """Read the conversation as it was when a link was created, from its log; None if it is gone."""
-        return await read_frozen_record(self._running().store, shared.agent, shared.share.digest)
 
     async def find_share(self, digest: str) -> SharedAgent | None:
         """Return the shared link whose token has this digest; None if there is none, or it was revoked."""

@@ -13,7 +13,7 @@ from ..events import ShareCreated, decode_event
 from ..ids import AgentId, Seq
 from ..log.base import Stored
 
-__all__ = ["ReadsLogs", "read_frozen_record", "read_record", "read_record_with_head"]
+__all__ = ["ReadsLogs", "read_frozen_record", "read_head", "read_record", "read_record_with_head"]
 
 PAGE: Final = 256
 PAGE_BYTES: Final = 1024 * 1024
@@ -47,10 +47,10 @@ async def read_record_with_head(store: ReadsLogs, agent: AgentId) -> tuple[Conve
     return record, head
 
 
-async def read_frozen_record(store: ReadsLogs, agent: AgentId, digest: str) -> ConversationRecord | None:
-    """Return the conversation as it was when a shared link was created; None if it was not. Raises as `read_record`.
+async def read_frozen_record(store: ReadsLogs, agent: AgentId, digest: str) -> tuple[ConversationRecord, Seq] | None:
+    """Return the conversation as it was when a shared link was created, and the seq of that event; None if it was not.
 
-    Chunks are left out, because retention deletes them: read its `ended_messages`.
+    Chunks are left out, because retention deletes them: read its `ended_messages`. Raises as `read_record`.
     """
     record = ConversationRecord()
     async for stored in _events(store, agent):
@@ -59,9 +59,16 @@ async def read_frozen_record(store: ReadsLogs, agent: AgentId, digest: str) -> C
         if stored.kind == "share.created":
             event = decode_event(stored.body)
             if isinstance(event, ShareCreated) and event.digest == digest:
-                return record
+                return record, stored.seq
         _apply(record, agent, stored)
     return None
+
+
+async def read_head(store: ReadsLogs, agent: AgentId, after: Seq) -> Seq:
+    """Return the seq of the last event of a log that has one at `after`."""
+    async for stored in _events(store, agent, after):
+        after = stored.seq
+    return after
 
 
 def _apply(record: ConversationRecord, agent: AgentId, stored: Stored) -> None:
@@ -72,8 +79,7 @@ def _apply(record: ConversationRecord, agent: AgentId, stored: Stored) -> None:
         raise LogCorrupt(f"unable to read {agent!r}; event {stored.seq} cannot be used ({exc})") from exc
 
 
-async def _events(store: ReadsLogs, agent: AgentId) -> AsyncIterator[Stored]:
-    cursor = Seq(0)
+async def _events(store: ReadsLogs, agent: AgentId, cursor: Seq = Seq(0)) -> AsyncIterator[Stored]:
     while page := await store.read(agent, cursor, PAGE, size=PAGE_BYTES):
         for stored in page:
             yield stored

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -12,20 +13,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from ..attachments.media_types import OCTETS, SNIFFED, served_type
-from ..errors import AttachmentRefused, BadInput, EverywordError, public_text
+from ..errors import AgentStopped, AttachmentRefused, BadInput, EverywordError, public_text
 from ..ids import AgentId, id_problem
 from ..runtime.attachments import Attachments
 from .agent_urls import find_address
 from .attachment_options import client_prefix
 from .refusals import BUSY, refusal_response
 from .request_bodies import read_number
-from .streamed_response import StreamedResponse
+from .streamed_response import Admit, StreamedResponse
 
 if TYPE_CHECKING:
     from .http import Caller
     from .service import Service
 
-__all__ = ["ONE", "answer_signed", "attachment_of", "get_attachment", "post_attachment"]
+__all__ = ["ONE", "answer_signed", "attachment_of", "content_response", "get_attachment", "post_attachment"]
 
 ONE: Final = "attachments/{sha256}"
 """The name of the resource of one attachment."""
@@ -45,6 +46,12 @@ SAFE: Final = {
     "cross-origin-resource-policy": "cross-origin",
     "accept-ranges": "bytes",
 }
+
+PRIVATE: Final = {"cache-control": "private, max-age=31536000, immutable"}
+"""A content never changes, and a client that may read it now may keep it."""
+
+ASKED_EVERY: Final = 1024 * 1024
+"""Bytes after which a response asks again whether it may go on."""
 
 
 def attachment_of(resource: str) -> str | None:
@@ -127,7 +134,7 @@ async def get_attachment(service: Service, caller: Caller) -> ASGIApp:
     """
     sha256 = attachment_of(caller.resource)
     assert sha256 is not None
-    return await _content(service.directory.attachments, caller.request, caller.agent, sha256)
+    return await content_response(service.directory.attachments, caller.request, caller.agent, sha256)
 
 
 async def answer_signed(service: Service, connection: HTTPConnection) -> ASGIApp | None:
@@ -151,23 +158,47 @@ async def answer_signed(service: Service, connection: HTTPConnection) -> ASGIApp
         now = service.directory.clock.now()
         if not await attachments.signer.is_valid(address.agent, sha256, expires, signature, now):
             return refusal_response(403, "unable to read the attachment; the link has expired or was changed")
-        return await _content(attachments, connection, await service.directory.stored_ids.find(address.agent), sha256)
+        agent = await service.directory.stored_ids.find(address.agent)
+        return await content_response(attachments, connection, agent, sha256)
     except EverywordError as exc:
         return refusal_response(503, public_text(exc, BUSY), retry_after="1")
 
 
-async def _content(attachments: Attachments | None, connection: HTTPConnection, agent: AgentId, sha256: str) -> ASGIApp:
+async def content_response(
+    attachments: Attachments | None,
+    connection: HTTPConnection,
+    agent: AgentId,
+    sha256: str,
+    *,
+    headers: Mapping[str, str] = PRIVATE,
+    held: AbstractContextManager[Any] | None = None,
+    admit: Admit | None = None,
+    may_go_on: Callable[[], Awaitable[bool]] | None = None,
+) -> ASGIApp:
+    """Return the content of an attachment as a response, for a client that may read it.
+
+    Args:
+        attachments: Those of the app; None if it has no place for them.
+        connection: The request.
+        agent: The agent whose attachment it is.
+        sha256: The hash of the content.
+        headers: Headers besides those that are always sent.
+        held: Entered while the content is sent.
+        admit: See `StreamedResponse`.
+        may_go_on: Asked before each further MiB is read; with False, the response stays incomplete.
+    """
     blob = await attachments.find(agent, sha256) if attachments is not None else None
     if attachments is None or blob is None:
         return refusal_response(404, f"unable to read attachment {sha256}; it is not stored")
-    headers = {**SAFE, "etag": f'"{sha256}"', "cache-control": "private, max-age=31536000, immutable"}
+    headers = {**SAFE, **headers, "etag": f'"{sha256}"'}
     asked = connection.headers
     if f'"{sha256}"' in asked.get("if-none-match", "") or asked.get("if-none-match") == "*":
         return Response(status_code=304, headers=headers)
     first = b"".join([piece async for piece in attachments.read(agent, sha256, 0, SNIFFED)])
     media_type, is_shown = served_type(first)
     headers["content-type"] = media_type
-    headers["content-disposition"] = f'{"inline" if is_shown else "attachment"}; filename="{sha256[:16]}"'
+    # Without a name, so that the `download` of a link on a page names the file.
+    headers["content-disposition"] = "inline" if is_shown else "attachment"
     start, end = 0, blob.size
     status = 200
     if (part := _range(asked.get("range"), asked.get("if-range"), blob.size, sha256)) is not None:
@@ -179,13 +210,20 @@ async def _content(attachments: Attachments | None, connection: HTTPConnection, 
     headers["content-length"] = f"{end - start}"
     if connection.scope["method"] == "HEAD":
         return Response(status_code=status, headers=headers)
-    return StreamedResponse(_pieces(attachments, agent, sha256, start, end), headers, status=status)
+    pieces = _pieces(attachments.read(agent, sha256, start, end - start), may_go_on)
+    return StreamedResponse(pieces, headers, held, admit, status=status)
 
 
 async def _pieces(
-    attachments: Attachments, agent: AgentId, sha256: str, start: int, end: int
+    content: AsyncIterator[bytes], may_go_on: Callable[[], Awaitable[bool]] | None
 ) -> AsyncGenerator[bytes, None]:
-    async for piece in attachments.read(agent, sha256, start, end - start):
+    unasked = 0
+    async for piece in content:
+        if may_go_on is not None and unasked >= ASKED_EVERY:
+            unasked = 0
+            if not await may_go_on():
+                raise AgentStopped("unable to go on with the content; it may not be read any more")
+        unasked += len(piece)
         yield piece
 
 

@@ -36,7 +36,9 @@ class Limits:
     shared_readers: int = 50
     """Open pages that follow one shared link live, at each node."""
     shared_views_per_minute: int = 120
-    """Requests for one shared link in a minute, at each node."""
+    """Requests for one shared link in a minute, at each node; those for its files are counted apart."""
+    shared_files_per_minute: int = 6000
+    """Requests for photos and other files of one shared link in a minute, at each node: fifty for each view."""
     unread: int = 4 * 1024 * 1024
     """Bytes of replies, and of what the agent's code sends, that may wait for one socket; then it is closed."""
     unread_seconds: float = 20.0

@@ -93,6 +93,7 @@ def share_json(each: Share) -> JsonObject:
         "tools": each.tools,
         "data": each.data,
         "people": each.people,
+        "files": each.files,
     }
 
 

@@ -27,6 +27,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "tools": (str,),
     "data": (bool,),
     "people": (bool,),
+    "files": (bool,),
     "label": (str, type(None)),
 }
 """The fields of a request for a link, and what each may be."""
@@ -59,6 +60,7 @@ class ShareResources:
             tools: `all`, `names` (the default) or `none`.
             data: Whether readers see data parts; false by default.
             people: Whether readers see names and ids of people; false by default.
+            files: Whether readers see pictures and other files; true by default.
             label: A note of at most 200 characters, which readers do not see.
         Answers:
             201: The link. Only this answer has its `token` and its `path`.

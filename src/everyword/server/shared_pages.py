@@ -11,12 +11,12 @@ import html
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -27,16 +27,14 @@ from ..core.record import RecordedMessage
 from ..errors import EverywordError, TooManyQueued
 from ..ids import Millis
 from ..principals import Principal
-from ..rows import ConversationSummary
 from ..runtime.api.lists import SharedAgent
-from ..runtime.records import read_frozen_record, read_record
-from ..transcripts.document import Shown, TranscriptMessage, describe_message, head_of
+from ..transcripts.document import Shown, head_of
 from ..transcripts.formats import FORMATS
 from ..transcripts.html_page import STYLE, facts_html
 from ..transcripts.live import live_html, render
 from ..transcripts.safe_text import storable
-from ..transcripts.urls import data_image, link_target
 from ..wire.sse import PLAIN_STREAM_HEADERS
+from .attachment_resources import content_response
 from .exported_files import gathered
 from .permissions import Permit
 from .rate_limits import RateLimiter
@@ -45,7 +43,8 @@ from .refusals import refusal_response
 from .relayed_principal import relayed_principal
 from .service import Service
 from .shared_feed import GONE, SharedFeeds
-from .streamed_response import StreamedResponse
+from .shared_views import AT_ONCE, Form, SharedView, VisibleFiles, described_messages, read_view, shown_of
+from .streamed_response import Admit, StreamedResponse
 
 if TYPE_CHECKING:
     from .app import Everyword
@@ -58,10 +57,10 @@ _PAGE: Final = Template((files(__package__) / "shared_page.html").read_text(enco
 _SCRIPT: Final = (files(__package__) / "shared_page.js").read_text(encoding="utf-8")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32}")
 
-_ATTACHMENT: Final = re.compile(r"/attachments/[0-9a-f]{16}")
+_FILE: Final = re.compile(r"(.*)/files/([0-9a-f]{64})")
 
-AT_ONCE: Final = 2
-"""How many links are read from the log at the same time, to be shown."""
+DOWNLOADS: Final = 6
+"""Files that a reader of a link may download at the same time, on average."""
 
 EXPIRED: Final = "This link does not work any more: its time is over."
 UNKNOWN: Final = "This link does not work. It was revoked, or it is not complete."
@@ -77,16 +76,7 @@ HEADERS: Final = {
 }
 
 LATER: Final = "This link cannot be shown right now. Try again in a moment."
-
-Form = Literal["html", "json", "stream"]
-
-
-class _View(NamedTuple):
-    """A link that works, and how it is asked for."""
-
-    shared: SharedAgent
-    shown: Shown
-    form: Form
+NO_FILE: Final = "This link shows no such file."
 
 
 class SharedPages:
@@ -95,8 +85,11 @@ class SharedPages:
     def __init__(self, app: Everyword) -> None:
         self._app, limits = app, app.limits
         self._views = RateLimiter(limits.shared_views_per_minute)
+        self._files = RateLimiter(limits.shared_files_per_minute)
         self._readers = ReaderLimit(limits.sockets_per_agent, limits.shared_readers)
+        self._downloads = ReaderLimit(DOWNLOADS * limits.sockets_per_agent, DOWNLOADS * limits.shared_readers)
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._visible = VisibleFiles(self._slots)
         self._feeds = SharedFeeds()
 
     async def answer(self, request: Request) -> ASGIApp | None:
@@ -104,14 +97,15 @@ class SharedPages:
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         if not path.startswith(f"{SHARED}/"):
             return None
-        token, form = _asked(path.removeprefix(f"{SHARED}/"), request.headers.get("accept", ""))
+        asked = _asked(path.removeprefix(f"{SHARED}/"), request.headers.get("accept", ""))
+        form = asked.form
         is_relayed = relayed_principal(request.scope) is not None
         if not is_relayed and (refused := self._app.access_policy.refuse_at_sight(request)) is not None:
             return refusal_response(refused.status, refused.reason)
         if request.method != "GET" and (request.method != "HEAD" or form == "stream"):
             return refusal_response(405, f"unable to {request.method} a shared link; use GET", allow="GET")
         try:
-            return await self._answered(request, token, form, is_relayed=is_relayed)
+            return await self._answered(request, asked, is_relayed=is_relayed)
         except TooManyQueued:
             return _refusal(form, 429, TOO_MANY, retry_after="10")
         except EverywordError as exc:
@@ -119,47 +113,57 @@ class SharedPages:
             log.error("unable to show a shared link: %s", exc)
             return _refusal(form, 503, LATER, retry_after="1")
 
-    async def _answered(self, request: Request, token: str | None, form: Form, *, is_relayed: bool) -> ASGIApp:
+    async def _answered(self, request: Request, asked: _Asked, *, is_relayed: bool) -> ASGIApp:
+        token, form = asked.token, asked.form
         if token is None:
             return _refusal(form, 404, UNKNOWN)
         service, digest = await self._app.service(), digest_of(token)
-        shared = await self._app._calls.lists.find_share(digest)
-        if shared is None or not self._app.kinds_of(shared.agent):
+        shared = await self._find(digest)
+        if shared is None:
             return _refusal(form, 404, UNKNOWN)
         now = service.directory.clock.now()
         if shared.share.is_over(now):
             return _refusal(form, 410, EXPIRED)
-        if not is_relayed and (wait := self._views.wait_needed(digest, now)):
+        limiter = self._files if form == "file" else self._views
+        if not is_relayed and (wait := limiter.wait_needed(digest, now)):
             return _refusal(form, 429, TOO_MANY, retry_after=f"{wait // 1000 + 1}")
-        view = _View(shared, _shown(shared), form)
+        has_files = service.directory.attachments is not None
+        view = SharedView(shared, token, shown_of(shared, token, has_files=has_files), form)
         if form == "stream":
             return await self.stream(service, view, is_relayed=is_relayed)
+        if asked.file is not None:
+            return await self.file(service, view, request, asked.file)
         return await self.transcript(service, view, now)
+
+    async def _find(self, digest: str) -> SharedAgent | None:
+        """Return the link with this digest, if its class is still served."""
+        shared = await self._app._calls.lists.find_share(digest)
+        return shared if shared is not None and self._app.kinds_of(shared.agent) else None
 
     # -- as it is now, or as it was ----------------------------------------------------------------------------------
 
-    async def transcript(self, service: Service, view: _View, now: Millis) -> ASGIApp:
+    async def transcript(self, service: Service, view: SharedView, now: Millis) -> ASGIApp:
         """Return the conversation that a link shows. Anyone with the token may read it; `authorize` is not asked.
 
         As JSON, in the form of an exported conversation, with `Accept: application/json` or `.json` behind the token.
 
         Answers:
-            200: `text/html`: a page that loads nothing else and follows a live link; or `application/json`.
+            200: `text/html`: a page that loads nothing but its photos and follows a live link; or `application/json`.
             404: There is no such link, or it was revoked.
             410: The link has expired.
             429: Too many requests for this link (`Limits.shared_views_per_minute`, `Limits.shared_readers`).
         """
         async with self._slots:
-            found = await _read(service, view.shared)
+            found = await read_view(service.directory.store, view.shared)
         if found is None:
             return _refusal(view.form, 404, GONE)
-        summary, messages = found
-        head = head_of(summary, "", "", now, view.shown)
+        messages = found.messages
+        head = head_of(found.summary, "", "", now, view.shown)
         with ExitStack() as seat:
             self._readers.check(view.shared.agent, view.shared.share.digest)
             seat.enter_context(self._readers.hold(view.shared.agent, view.shared.share.digest))
             if view.form == "json":
-                described = (each for _, each in _described(messages, view.shown))
+                described = (each for _, each in described_messages(messages, view.shown))
                 pieces = FORMATS["json"].write(head, described)
                 headers = {**HEADERS, "content-type": "application/json"}
             else:
@@ -170,9 +174,49 @@ class SharedPages:
             encoded = (piece.encode("utf-8", "replace") for piece in pieces)
             return StreamedResponse(gathered(encoded), headers, seat.pop_all(), self._admit(service, view))
 
+    # -- files -------------------------------------------------------------------------------------------------------
+
+    async def file(self, service: Service, view: SharedView, request: Request, sha256: str) -> ASGIApp:
+        """Return the content of an attachment that a message on the page has.
+
+        Pictures, audio and video are shown in place; any other content is a download, as for
+        `GET …/attachments/{sha256}`. The page and its JSON have these URLs, relative to their own.
+
+        Headers:
+            Range: One range of bytes.
+            If-None-Match: The `etag` of the copy that the client has.
+        Answers:
+            200: The content.
+            206: The range.
+            304: The client has it.
+            404: There is no such link, it was revoked, or nothing that it shows has this file. Or it is not stored.
+            410: The link has expired.
+            416: The range begins behind the end.
+            429: Too many requests for files of this link (`Limits.shared_files_per_minute`), or too many at a time.
+        """
+        shared, attachments = view.shared, service.directory.attachments
+        digest, clock = shared.share.digest, service.directory.clock
+        self._downloads.check(shared.agent, digest)
+        if not await self._visible.shows(service.directory.store, view, sha256, clock.now()):
+            return _refusal("file", 404, NO_FILE)
+
+        async def may_go_on() -> bool:
+            return await self._find(digest) is not None
+
+        return await content_response(
+            attachments,
+            request,
+            shared.agent,
+            sha256,
+            headers={**HEADERS, "cache-control": "private, no-cache"},  # the copy is of no use once the link is over
+            held=self._downloads.hold(shared.agent, digest),
+            admit=self._admit(service, view),
+            may_go_on=may_go_on,
+        )
+
     # -- live ----------------------------------------------------------------------------------------------------------
 
-    async def stream(self, service: Service, view: _View, *, is_relayed: bool) -> ASGIApp:
+    async def stream(self, service: Service, view: SharedView, *, is_relayed: bool) -> ASGIApp:
         """Follow a live link, as its page does.
 
         Answers:
@@ -200,7 +244,7 @@ class SharedPages:
             headers = {**PLAIN_STREAM_HEADERS, **HEADERS}
             return StreamedResponse(pieces, headers, seat.pop_all(), self._admit(service, view))
 
-    def _admit(self, service: Service, view: _View) -> Callable[[Callable[[], None]], Any]:
+    def _admit(self, service: Service, view: SharedView) -> Admit:
         """Close the response when the link expires."""
         permit = Permit(_reader(view.shared), clock=service.directory.clock)
         return partial(service.open_connections.admit, permit)
@@ -213,69 +257,34 @@ def _reader(shared: SharedAgent) -> Principal:
     return known if expires is None else Principal(known.id, read_only=True, expires_at=expires / 1000)
 
 
-def _asked(rest: str, accept: str) -> tuple[str | None, Form]:
-    """Return the token in a path, None if it has none, and the form that is asked for."""
+class _Asked(NamedTuple):
+    """What the path of a request names."""
+
+    token: str | None
+    """None if it is not that of a link."""
+    form: Form
+    file: str | None = None
+    """The hash of a file."""
+
+
+def _asked(rest: str, accept: str) -> _Asked:
+    """Return what a path asks for, and in which form."""
     form: Form = "html"
-    if rest.endswith("/stream"):
+    sha256: str | None = None
+    if (found := _FILE.fullmatch(rest)) is not None:
+        rest, form, sha256 = found[1], "file", found[2]
+    elif rest.endswith("/stream"):
         rest, form = rest.removesuffix("/stream"), "stream"
     elif rest.endswith(".json"):
         rest, form = rest.removesuffix(".json"), "json"
     elif "application/json" in accept and "text/html" not in accept:
         form = "json"
-    return (rest if _TOKEN.fullmatch(rest) else None), form
-
-
-def _shown(shared: SharedAgent) -> Shown:
-    shows = shared.share.shows
-    return Shown(
-        reasoning=shows.reasoning,
-        tools=shows.tools,
-        data=shows.data,
-        people=shows.people,
-        address=False,
-        system=False,
-        file_url=_public_url,
-    )
-
-
-def _public_url(part: Any) -> str | None:
-    """Return the URL of a file if readers can open it: a picture in it, or one on another server."""
-    url = part.get("url")
-    if not isinstance(url, str):
-        return None
-    # The URL of an attachment names the agent, also where it is absolute (`AttachmentOptions.public_url`).
-    is_elsewhere = not url.startswith("/") and link_target(url) is not None and not _ATTACHMENT.search(url)
-    return url if data_image(url) is not None or is_elsewhere else None
-
-
-async def _read(service: Service, shared: SharedAgent) -> tuple[ConversationSummary, Iterator[RecordedMessage]] | None:
-    """Return what a link shows; None if it was revoked meanwhile."""
-    store, agent, digest = service.directory.store, shared.agent, shared.share.digest
-    if not shared.share.frozen:
-        record = await read_record(store, agent)
-        is_there = record.summary is not None and record.has_share(shared.share.id)
-        return (record.summary, record.messages()) if is_there and record.summary is not None else None
-    frozen = await read_frozen_record(store, agent, digest)
-    if frozen is None or frozen.summary is None:
-        return None
-    # Messages that were removed since are shown to nobody.
-    there = {row.node: row.body is not None for row in (await store.conversation(agent))[1]}
-    shown = (each for each in frozen.ended_messages() if there.get(each.node, False) or each.message is None)
-    return frozen.summary, shown
-
-
-def _described(
-    messages: Iterator[RecordedMessage], shown: Shown
-) -> Iterator[tuple[RecordedMessage, TranscriptMessage]]:
-    for recorded in messages:
-        described = describe_message(recorded, shown)
-        if described is not None:
-            yield recorded, described
+    return _Asked(rest if _TOKEN.fullmatch(rest) else None, form, sha256)
 
 
 def _policy(nonce: str) -> str:
     return (
-        f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src data:; "
+        f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src 'self' data:; "
         "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
     )
 
@@ -297,7 +306,7 @@ def _page(
     )
     before, _, after = page.partition(between)
     yield before
-    for recorded, described in _described(messages, shown):
+    for recorded, described in described_messages(messages, shown):
         yield live_html(render(recorded.node, described))
     yield after
 

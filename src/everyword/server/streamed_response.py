@@ -11,7 +11,10 @@ from starlette.types import Receive, Scope, Send
 
 from ..errors import AgentStopped
 
-__all__ = ["StreamedResponse"]
+__all__ = ["Admit", "StreamedResponse"]
+
+Admit = Callable[[Callable[[], None]], AbstractContextManager[Any]]
+"""Takes what cuts the response off; is entered while it streams."""
 
 
 class StreamedResponse:
@@ -26,7 +29,7 @@ class StreamedResponse:
         pieces: AsyncGenerator[bytes, None],
         headers: Mapping[str, str],
         held: AbstractContextManager[Any] | None = None,
-        admit: Callable[[Callable[[], None]], AbstractContextManager[Any]] | None = None,
+        admit: Admit | None = None,
         *,
         status: int = 200,
     ) -> None:

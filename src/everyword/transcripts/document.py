@@ -18,11 +18,12 @@ from ..messages.message import Part, UIMessage
 from ..messages.readable_parts import is_readable
 from ..messages.tool_calls import is_tool_part, tool_name
 from ..rows import ApprovalRecord, ConversationSummary, Participant
-from .urls import link_target
+from .urls import link_target, shared_file
 
 __all__ = ["EVERYTHING", "FORMAT", "VERSION", "ApprovalNote", "DataPart", "FilePart", "FileUrl", "OtherPart", "Person"]
 __all__ += ["ReasoningPart", "Shown", "SourcePart", "SteeringPart", "TextPart", "ToolCallPart", "ToolDetail"]
 __all__ += ["TranscriptHead", "TranscriptMessage", "TranscriptPart", "describe_message", "head_of", "kept_url"]
+__all__ += ["kept_value"]
 
 FORMAT: Final = "everyword-transcript"
 VERSION: Final = 1
@@ -36,6 +37,11 @@ def kept_url(part: Mapping[str, Any]) -> str | None:
     """Return the URL that the part has."""
     url = part.get("url")
     return url if isinstance(url, str) else None
+
+
+def kept_value(value: Any) -> Any:
+    """Return the value as it is."""
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,11 @@ class Shown:
     """The kind and the name of the agent, and the ids of messages."""
     system: bool = True
     """System messages."""
+    files: bool = True
+    """Pictures and other files, with their names."""
     file_url: FileUrl = kept_url
+    value: Callable[[Any], Any] = kept_value
+    """Returns an input, an output or the data of a part as readers see it: it may have URLs of files."""
 
 
 EVERYTHING: Final = Shown()
@@ -219,9 +229,9 @@ def _part(part: Part, recorded: RecordedMessage, shown: Shown) -> TranscriptPart
         case "reasoning":
             return ReasoningPart(part["text"]) if shown.reasoning and part["text"] else None
         case "file":
-            return _file(part, shown)
+            return _file(part, shown) if shown.files else None
         case "reasoning-file":
-            return _file(part, shown) if shown.reasoning else None
+            return _file(part, shown) if shown.files and shown.reasoning else None
         case "source-url":
             return SourcePart(_text(part.get("title")) or part["url"], link_target(part["url"]))
         case "source-document":
@@ -231,12 +241,15 @@ def _part(part: Part, recorded: RecordedMessage, shown: Shown) -> TranscriptPart
             return SteeringPart("\n".join(texts))
     if not shown.data:
         return None
-    return DataPart(kind.removeprefix("data-"), part.get("data")) if kind.startswith("data-") else OtherPart(kind[:80])
+    if not kind.startswith("data-"):
+        return OtherPart(kind[:80])
+    return DataPart(kind.removeprefix("data-"), shown.value(part.get("data")))
 
 
 def _file(part: Part, shown: Shown) -> FilePart:
     url = shown.file_url(part)
-    is_usable = link_target(url) is not None or (url is not None and url.startswith("data:"))
+    is_shared = shared_file(url) is not None and not shown.address  # a part of a client may have such a URL, too
+    is_usable = is_shared or link_target(url) is not None or (url is not None and url.startswith("data:"))
     return FilePart(part["mediaType"], _text(part.get("filename")), url if is_usable else None)
 
 
@@ -256,11 +269,15 @@ def _tool_call(part: Part, recorded: RecordedMessage, shown: Shown) -> ToolCallP
     return ToolCallPart(
         tool_name(part),
         status,
-        input=part.get("input", part.get("rawInput", UNSET)),
-        output=part.get("output", UNSET),
+        input=_value(part.get("input", part.get("rawInput", UNSET)), shown),
+        output=_value(part.get("output", UNSET), shown),
         error=_text(part.get("errorText")),
         approval=_approval(part, recorded.approvals, shown),
     )
+
+
+def _value(value: Any, shown: Shown) -> Any:
+    return shown.value(value) if value is not UNSET else UNSET
 
 
 def _approval(part: Part, known: Mapping[Any, ApprovalRecord], shown: Shown) -> ApprovalNote | None:

@@ -22,7 +22,7 @@ from .document import (
     TranscriptPart,
 )
 from .safe_text import describe_approval, iso_time, said_by, shown_json, shown_time, storable
-from .urls import data_download, data_image, link_target
+from .urls import SHOWN_TYPES, data_download, data_image, link_target, shared_file
 
 __all__ = ["ending_html", "header_html", "message_html", "opening_html", "part_html", "text_html"]
 
@@ -142,11 +142,23 @@ def _file(part: FilePart) -> str:
     name = part.name or part.media_type
     if (image := data_image(part.url)) is not None:
         return f'<figure><img alt="{_escape(name)}" src="{image}"><figcaption>{_escape(name)}</figcaption></figure>'
+    if shared_file(part.url) is not None:
+        return _shared_file(part, name)
     link = _link(part.url, name)
     if (content := data_download(part.url)) is not None:
         link = f'<a download="{_escape(part.name or "file")}" href="{content}"><bdi>{_escape(name)}</bdi></a>'
     left_out = f"; not included: {_escape(part.left_out)}" if part.left_out is not None else ""
     return f'<p class="file">File: {link} <small>{_escape(part.media_type)}{left_out}</small></p>'
+
+
+def _shared_file(part: FilePart, name: str) -> str:
+    """Return a picture or a link to a file below a shared link; the server decides by its content what it may be."""
+    url, shown = _escape(part.url or ""), _escape(name)
+    if part.media_type in SHOWN_TYPES:
+        image = f'<img loading="lazy" alt="{shown}" src="{url}">'
+        return f'<figure><a href="{url}" target="_blank">{image}</a><figcaption>{shown}</figcaption></figure>'
+    link = f'<a download="{_escape(part.name or "file")}" href="{url}"><bdi>{shown}</bdi></a>'
+    return f'<p class="file">File: {link} <small>{_escape(part.media_type)}</small></p>'
 
 
 def _link(url: str | None, text: str) -> str:

@@ -58,6 +58,8 @@ class Share:
     """Whether readers see data parts and other parts of the app's own."""
     people: bool
     """Whether readers see owner, participants and authors: names and ids."""
+    files: bool
+    """Whether readers see files: pictures, and links to other files."""
     token: str | None = field(default=None, repr=False)
     """The secret of the link: only in the value that `create` returns. It is not stored."""
 
@@ -86,6 +88,7 @@ class Shares:
         tools: ToolDetail = "names",
         data: bool = False,
         people: bool = False,
+        files: bool = True,
         label: str | None = None,
         by: Principal | None = None,
     ) -> Share:
@@ -101,6 +104,7 @@ class Shares:
             tools: Show `all` of tool calls, their `names` and how they ended, or `none`.
             data: Show data parts and other parts of the app's own.
             people: Show the owner, the participants, the authors of questions, and who approved a call.
+            files: Show pictures, and link to other files. False to leave out all files, and their names.
             label: A note about the link for lists, at most 200 characters. Readers do not see it.
             by: The principal that creates it.
 
@@ -123,7 +127,7 @@ class Shares:
             "digest": digest_of(token),  # the token itself stays here: no other node, no log and no store gets it
             "frozen": frozen,
             "expires_at": now + round(expires.total_seconds() * 1000) if expires is not None else None,
-            "shows": msgspec.to_builtins(ShareContent(reasoning, tools, data, people)),
+            "shows": msgspec.to_builtins(ShareContent(reasoning, tools, data, people, files)),
             "label": label,
         }
         record = msgspec.convert(await handle._do("create_share", Any, given), ShareRecord)
@@ -196,5 +200,6 @@ def share_of(record: ShareRecord, kind: str, name: str, *, is_expired: bool, tok
         tools=record.shows.tools,
         data=record.shows.data,
         people=record.shows.people,
+        files=record.shows.files,
         token=token,
     )
