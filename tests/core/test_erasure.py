@@ -125,6 +125,8 @@ call = {"type": "tool-place", "toolCallId": "c1", "state": "output-available", "
 reason = {"type": "tool-pay", "toolCallId": "c2", "state": "approval-responded", "input": {}}
 reason |= {"approval": {"id": "x", "approved": True, "reason": WORD}}
 
+LONG_TITLE = f"All about {WORD} " + "and more " * 20
+
 PERSONAL: list[list[Event]] = [
     [accepted()],
     [accepted(), TurnRetargeted(T, N, MessageId("a"), AT, owner=f"pk-{WORD}", origin="s1")],
@@ -160,6 +162,11 @@ PERSONAL: list[list[Event]] = [
             AT,
             to_raw({"title": WORD, "request": f"r-{WORD}", "participants": [{"id": ANN.id, "name": WORD}]}),
         ),
+    ],
+    [JobAdded(JobId("j"), "once", "later", AT, key=f"call {WORD}", principal=ANN)],
+    [
+        ConversationChanged(title=LONG_TITLE, by=ANN),
+        JobAdded(JobId("n"), "once", "everyword.delivery", AT, to_raw({"notification": {"title": LONG_TITLE}})),
     ],
     [
         FiberStarted(FiberId("f"), "think", principal=ANN),
@@ -217,6 +224,11 @@ OTHERS: list[Event] = [
     ShareCreated(ShareId("s"), "00", label=WORD, principal=BOB),
     ShareRevoked(ShareId("s"), principal=BOB),
 ]
+
+
+def test_a_notification_keeps_a_title_that_is_not_the_principals() -> None:
+    notice = JobAdded(JobId("n"), "once", "everyword.delivery", AT, to_raw({"notification": {"title": "Bob's"}}))
+    assert rewritten(ConversationChanged(title=f"About {WORD}", by=ANN), notice)[1] is notice
 
 
 def test_every_kind_of_event_has_a_case() -> None:

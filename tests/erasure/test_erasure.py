@@ -166,3 +166,20 @@ async def test_an_erasure_whose_hook_fails_is_reported_and_completed_the_next_ti
         again = await app.principals.erase(ANN)
         assert again.is_complete and again.id == report.id and again.problems == []
     assert words_in_files(tmp_path) == []
+
+
+async def test_two_requests_at_once_are_one_erasure_and_neither_loses_its_answers(tmp_path: Path) -> None:
+    app = make_app(str(tmp_path / "log.db"))
+    async with serving(app) as url:
+        async with tab(url, BOB) as bob, tab(url, ANN) as ann:
+            await asked(bob, "b1", "Hello from Bob")
+            await asked(ann, f"a1-{WORD}", f"quote {WORD}")
+        one, same = await asyncio.gather(app.principals.erase(ANN), app.principals.erase(ANN))
+        assert one.is_complete and one == same
+        assert words_in_files(tmp_path), "the answer quotes Ann"
+        async with tab(url, ANN) as ann:
+            await asked(ann, f"a2-{WORD}", f"quote {WORD}")
+        await app.principals.erase(one.id, answers=True)
+        plain, with_answers = await asyncio.gather(app.principals.erase(ANN), app.principals.erase(ANN, answers=True))
+        assert plain.is_complete and with_answers.is_complete
+    assert words_in_files(tmp_path) == []

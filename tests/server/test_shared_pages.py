@@ -314,6 +314,20 @@ async def test_a_link_that_expires_closes_open_pages() -> None:
             assert "its time is over" in response.text and "hello" not in response.text
 
 
+async def test_an_open_page_shows_no_words_of_a_person_that_was_erased() -> None:
+    async with running() as (app, client):
+        await app.get(Chat, "ann-1").for_principal(Principal("bob", name="SECRET-BOB")).save_messages("my words")
+        path = await path_of(app, frozen=False, people=True)
+        async with following(client, path) as page:
+            await page.until("You said: my words")
+            assert (await app.principals.erase("bob", answers=True)).is_complete
+            await page.until("This message was deleted.")
+            await page.until("erased-")
+            async with following(client, path) as fresh:  # beside it, from the same rendering
+                await fresh.until("erased-")
+                assert "BOB" not in fresh.said and "my words" not in fresh.said
+
+
 # -- who may share ----------------------------------------------------------------------------------------------------
 
 

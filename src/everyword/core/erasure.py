@@ -120,6 +120,8 @@ class Eraser:
     """Calls that the principal answered."""
     _requests: set[str] = field(default_factory=set)
     """Request ids of the principal's clients."""
+    _titles: set[str] = field(default_factory=set)
+    """Titles that the principal gave to the conversation. A notification of another's turn may have one."""
     _owners: set[str] = field(default_factory=set)
     """Names of other principals' clients for themselves."""
 
@@ -306,6 +308,8 @@ class Eraser:
     def _changed(self, event: ConversationChanged) -> ConversationChanged:
         owner = self._id(event.owner) if isinstance(event.owner, str) else event.owner
         is_ours = self._is(event.by)
+        if is_ours and isinstance(event.title, str):
+            self._titles.add(event.title)
         is_title_of_answers = self.target.with_answers and event.titled_by == "model" and bool(self.turns)
         return self._counted(
             "changes of the conversation",
@@ -326,15 +330,18 @@ class Eraser:
         if not self._is(event.principal):
             return event
         self.jobs.add(event.job)
-        return self._counted("jobs", event, payload=ABSENT, principal=Identity(self.target.alias))
+        key = self.target.opaque(event.key) if event.key is not None and not event.is_declared else event.key
+        return self._counted("jobs", event, payload=ABSENT, key=key, principal=Identity(self.target.alias))
 
     def _is_about_us(self, value: Any) -> bool:
-        """Tell whether the payload of a framework's job, a notification, names the principal or one of its requests."""
+        """Tell whether the payload of a framework's job, a notification, names the principal, or has words of it."""
         if isinstance(value, dict):
             return any(map(self._is_about_us, value.values()))
         if isinstance(value, list):
             return any(map(self._is_about_us, value))
-        return value == self.target.principal or value in self._requests
+        return isinstance(value, str) and (
+            value == self.target.principal or value in self._requests or value in self._titles
+        )
 
     def _notice(self, value: Any) -> Any:
         """Return a notification without texts and without the principal. It can still be delivered."""

@@ -61,6 +61,7 @@ class Erasures:
 
     def __init__(self, running: Callable[[], Directory], agents: Callable[[], ErasesAgents]) -> None:
         self._running, self._agents = running, agents
+        self._beginning = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[tuple[Erasure, Sequence[ErasureStep]]]] = {}
 
     async def erase(self, principal: str, *, with_answers: bool = False) -> tuple[Erasure, Sequence[ErasureStep]]:
@@ -69,6 +70,16 @@ class Erasures:
         It goes on if the caller is cancelled.
         """
         directory = self._running()
+        async with self._beginning:  # two requests at once are one erasure, with one alias
+            begun = await self._begun(directory, principal, with_answers=with_answers)
+            task = self._task(directory, begun)
+        done = await asyncio.shield(task)
+        if with_answers and not done[0].with_answers:  # one that was running did not delete them
+            return await self.erase(done[0].alias, with_answers=True)
+        return done
+
+    async def _begun(self, directory: Directory, principal: str, *, with_answers: bool) -> _Running:
+        """Return the erasure of a principal that was not completed, or a new one; it is noted."""
         begun = next((each for each in await self._stored() if each.erasure.principal == principal), None)
         if begun is None or (with_answers and not begun.erasure.with_answers):
             node = directory.ownership.nodes.incarnation if directory.ownership is not None else 0
@@ -82,7 +93,7 @@ class Erasures:
             )
             begun = _Running(erasure, begun.steps if begun is not None else {})
             await erasure_of(directory).put_notes([_note(erasure)])
-        return await asyncio.shield(self._task(directory, begun))
+        return begun
 
     async def all(self) -> list[tuple[Erasure, Sequence[ErasureStep]]]:
         """Return the erasures that the store has notes of."""

@@ -9,21 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Hashable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
 from ..core.record import ConversationRecord
-from ..errors import AgentGone, EverywordError, OwnedElsewhere
-from ..ids import NodeId
+from ..errors import AgentGone, AgentStopped, EverywordError, LogUnavailable, OwnedElsewhere
+from ..ids import Millis, NodeId
 from ..runtime.api.lists import SharedAgent
 from ..runtime.directory import Directory
 from ..runtime.records import read_record_with_head
 from ..transcripts.document import Shown, describe_message
 from ..transcripts.live import LiveMessage, changes, render
 from ..wire.sse import KEEP_ALIVE, encode_sse, retry_after
-from .event_streams import IDLE, event_pages
+from .event_streams import IDLE
 
 __all__ = ["GONE", "SharedFeeds"]
 
@@ -62,21 +62,10 @@ class _Feed:
         self.task = asyncio.create_task(self._follow(), name=f"shared link of {shared.agent!r}")
 
     async def _follow(self) -> None:
-        agent, share = self._shared.agent, self._shared.share.id
+        agent = self._shared.agent
         try:
-            record, head = await read_record_with_head(self._directory.store, agent)
-            await self._render(record)
-            async with aclosing(event_pages(self._directory, agent, head)) as pages:
-                while record.has_share(share):
-                    page = await anext(pages)
-                    if not page:
-                        continue
-                    for committed in page:
-                        record.apply(committed.event, committed.at)
-                    if record.has_share(share):
-                        await self._render(record)
-                        await asyncio.sleep(PACE)
-            self.is_over = True
+            while not self.is_over:
+                await self._follow_until_unloaded()
         except AgentGone:
             self.is_over = True
         except OwnedElsewhere:
@@ -89,6 +78,27 @@ class _Feed:
             self.is_cut = True
         finally:
             self._wake()
+
+    async def _follow_until_unloaded(self) -> None:
+        """Read the log and follow it, until the link is over or the agent is unloaded."""
+        directory, agent, share = self._directory, self._shared.agent, self._shared.share.id
+        record, head = await read_record_with_head(directory.store, agent)
+        try:
+            async with directory.attach(agent) as loaded, loaded.subscribe(head) as subscription:
+                while record.has_share(share):
+                    await self._render(record)
+                    await asyncio.sleep(PACE)
+                    for committed in await subscription.next():
+                        record.apply(committed.event, committed.at)
+            self.is_over = True
+        except (AgentGone, OwnedElsewhere):
+            raise  # the log is gone; or another node has it, and pages come back to find it
+        except (AgentStopped, LogUnavailable):
+            if directory.is_stopping:
+                raise
+            # An erasure unloads the agent and changes earlier events, and then nothing of this may be shown any more.
+            self._versions, self._rendered, self.snapshot = {}, {}, None
+            await directory.clock.sleep_until(Millis(directory.clock.now() + directory.settings.retry_after))
 
     async def _render(self, record: ConversationRecord) -> None:
         found: dict[NodeId, LiveMessage | None] = {}
