@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from everyword import Everyword, Principal
 from everyword.cli import main
@@ -19,6 +21,7 @@ from everyword.errors import NotRecorded
 from everyword.ids import Millis
 from everyword.observe import AccessDecision, Audit, AuditRecord, Observer
 from everyword.observe.audit_file import AuditFile, encode_record
+from everyword.principals import acting_as
 from tests.server.kit import connect, question, serving, talking
 from tests.server.sockets import socket
 from tests.server.test_lists import Chat, Till, by_header, own_names, user
@@ -77,6 +80,81 @@ async def test_decisions_and_events_are_lines_with_who_did_what(tmp_path: Path) 
     shown = {name: answered["what"][name] for name in ("tool", "approved", "reason", "arguments")}
     assert shown == {"tool": "pay", "approved": True, "reason": "fine", "arguments": {"amount": 5}}
     assert only(action="destroy")["outcome"] == "done"
+
+
+async def test_readers_of_links_are_recorded_without_the_secret_of_the_link() -> None:
+    records: list[AuditRecord] = []
+    app = app_with(Audit(records.append))
+    async with serving(app) as url, connect(url) as client:
+        await app.start()
+        await app.get(Chat, "ann-1").for_principal(Principal("ann")).save_messages("hi")
+        share = await app.shares.create(Chat, "ann-1", frozen=False)
+        part = await (await app.attachments.of(Chat, "ann-1")).put(b"a file", "text/plain")
+        signed = await app.attachments.signed_url(Chat, "ann-1", part)
+        for path in (share.path, f"{share.path}.json", f"{share.path}/files/{'0' * 64}", signed, f"{signed}x"):
+            await client.get(str(path))
+        async with client.stream("GET", f"{share.path}/stream") as response:
+            assert response.status_code == 200
+        assert await app.shares.revoke(Chat, "ann-1", share.id)
+        assert (await client.get(str(share.path))).status_code == 404
+    found = [
+        (each.outcome, each.name, each.what.get("share"), str(each.what["resource"]).partition("s/")[0])
+        for each in records
+        if each.action == "read"
+    ]
+    assert found == [
+        ("allowed", "ann-1", share.id, "shared/html"),
+        ("allowed", "ann-1", share.id, "shared/json"),
+        ("allowed", "ann-1", share.id, "shared/file"),
+        ("allowed", "ann-1", None, "attachment"),
+        ("refused", "ann-1", None, "attachment"),
+        ("allowed", "ann-1", share.id, "shared/stream"),
+        ("refused", "", None, "shared/html"),
+    ]
+    said = b"".join(map(encode_record, records)).decode()
+    assert str(share.token) not in said and signed.partition("signature=")[2] not in said
+    assert all(each.principal is None for each in records if each.action == "read")
+
+
+async def test_with_required_records_a_link_shows_nothing_that_is_not_recorded() -> None:
+    def broken(each: AuditRecord) -> None:
+        if each.action == "read":
+            raise OSError("disk full")
+
+    app = app_with(Audit(broken, required=True))
+    async with serving(app) as url, connect(url) as client:
+        await app.start()
+        await app.get(Chat, "ann-1").for_principal(Principal("ann")).save_messages("my words")
+        path = (await app.shares.create(Chat, "ann-1")).path
+        part = await (await app.attachments.of(Chat, "ann-1")).put(b"a file", "text/plain")
+        signed = await app.attachments.signed_url(Chat, "ann-1", part)
+        for each in (path, f"{path}.json", f"{path}/stream", f"{path}/files/{'0' * 64}", signed):
+            answer = await client.get(str(each))
+            assert answer.status_code == 503 and "my words" not in answer.text and "a file" not in answer.text
+
+
+async def test_records_say_what_of_a_conversation_was_read() -> None:
+    records: list[AuditRecord] = []
+    app = app_with(Audit(records.append))
+    async with serving(Starlette(routes=[Mount("/in", app)])) as url, app, connect(url, headers=user("ann")) as client:
+        await app.get(Chat, "ann-1").for_principal(Principal("ann")).save_messages("hi")
+        for below in ("", "/chat/ann-1/export", "/chat/ann-1/shares"):
+            assert (await client.get(f"/in/conversations{below}")).status_code == 200
+    resources = [each.what["resource"] for each in records if each.outcome == "allowed"]
+    assert resources == ["conversations", "conversations/export", "conversations/shares"]
+
+
+async def test_an_erasure_is_recorded_with_the_new_id_and_not_the_old_one() -> None:
+    records: list[AuditRecord] = []
+    async with app_with(Audit(records.append)) as app:
+        await app.get(Chat, "bob-1").for_principal(Principal("bob")).save_messages("hi")
+        await app.get(Chat, "bob-1").for_principal(Principal("secret-ann")).save_messages("hi")
+        with acting_as(Principal("boss").identity):
+            report = await app.principals.erase("secret-ann")
+    begun, done = [each for each in records if each.action == "erase"]
+    assert (begun.what, done.what) == ({}, {"erased": report.id, "complete": True})
+    assert begun.principal is not None and begun.principal.id == "boss"
+    assert b"secret-ann" not in encode_record(begun) + encode_record(done)
 
 
 async def test_a_sockets_frames_are_recorded_one_by_one() -> None:

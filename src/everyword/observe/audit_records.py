@@ -63,7 +63,8 @@ class AuditRecord(msgspec.Struct, frozen=True):
     time: Millis
     """Milliseconds since 1970: of the decision, or of the commit."""
     action: str
-    """An action of `authorize`; or `authenticate`, `request-approval`, `destroy`, `export` or `erase`."""
+    """An action of `authorize`; or `authenticate`, `request-approval`, `unshare`, `destroy`, `export`, `erase` or
+    `miss`."""
     outcome: Literal["allowed", "refused", "committed", "done"]
     """`allowed` or `refused`: a decision about a client, before anything was done. `committed`: an event is in the log.
     `done`: the app's own code did it."""

@@ -390,7 +390,7 @@ class Everyword(AppHandle):
         if about is not None:
             return about
         if "signature" in request.query_params:
-            signed = await answer_signed(await self.service(), request)
+            signed = await answer_signed(await self.service(), request, self.access_policy.permissions)
             if signed is not None:
                 return signed
         is_preflight = request.method == "OPTIONS" and "origin" in request.headers

@@ -14,10 +14,11 @@ from starlette.types import ASGIApp
 
 from ..attachments.media_types import OCTETS, SNIFFED, served_type
 from ..errors import AgentStopped, AttachmentRefused, BadInput, EverywordError, public_text
-from ..ids import AgentId, id_problem
+from ..ids import AgentId, id_problem, split_agent_id
 from ..runtime.attachments import Attachments
 from .agent_urls import find_address
 from .attachment_options import client_prefix
+from .permissions import Permissions, Reject
 from .refusals import BUSY, refusal_response
 from .request_bodies import read_number
 from .streamed_response import Admit, StreamedResponse
@@ -137,7 +138,7 @@ async def get_attachment(service: Service, caller: Caller) -> ASGIApp:
     return await content_response(service.directory.attachments, caller.request, caller.agent, sha256)
 
 
-async def answer_signed(service: Service, connection: HTTPConnection) -> ASGIApp | None:
+async def answer_signed(service: Service, connection: HTTPConnection, permissions: Permissions) -> ASGIApp | None:
     """Return the response to a request with a signed link; None for any other request.
 
     Whoever has the link may read this one content: the client is not asked who it is.
@@ -156,8 +157,12 @@ async def answer_signed(service: Service, connection: HTTPConnection) -> ASGIApp
     expires, signature = given.get("expires", [""])[-1], given["signature"][-1]
     try:
         now = service.directory.clock.now()
-        if not await attachments.signer.is_valid(address.agent, sha256, expires, signature, now):
-            return refusal_response(403, "unable to read the attachment; the link has expired or was changed")
+        is_valid = await attachments.signer.is_valid(address.agent, sha256, expires, signature, now)
+        refused = None if is_valid else Reject("unable to read the attachment; the link has expired or was changed")
+        what = {"resource": address.resource, "method": connection.scope["method"], "signed": True}
+        refused = await permissions.record_bearer("read", split_agent_id(address.agent), refused, what)
+        if refused is not None:
+            return refusal_response(refused.status, refused.reason)
         agent = await service.directory.stored_ids.find(address.agent)
         return await content_response(attachments, connection, agent, sha256)
     except EverywordError as exc:

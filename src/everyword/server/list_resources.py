@@ -90,7 +90,8 @@ class ListCaller(NamedTuple):
     @property
     def about(self) -> dict[str, str]:
         """What a record of the audit trail says about the request."""
-        return {"resource": self.request.scope["path"].split("/")[1], "method": self.request.method}
+        resource, place = _place(self.request) or ("", [])
+        return {"resource": "/".join([resource.strip("/"), *place[2:3]]), "method": self.request.method}
 
     @property
     def conversation(self) -> tuple[str, str]:

@@ -201,6 +201,17 @@ class Permissions:
             await _recorded(self.hear, self.clock, None, "authenticate", ("", ""), refused, what)
         return refused
 
+    async def record_bearer(
+        self, action: Action, about: tuple[str, str], refused: Reject | None, what: Mapping[str, object]
+    ) -> Reject | None:
+        """Record a decision about a client that only has a link; return it, or a refusal if it cannot be recorded.
+
+        `about` is kind and name of the agent; both are empty if the link leads to none.
+        """
+        if self.hear is None:
+            return refused
+        return await _recorded(self.hear, self.clock, None, action, about, refused, what)
+
     @property
     def are_given(self) -> bool:
         """True if a hook decides which clients are admitted."""

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 from ..agents.handles.shares import SHARED, digest_of
 from ..core.record import RecordedMessage
 from ..errors import EverywordError, TooManyQueued
-from ..ids import Millis
+from ..ids import Millis, split_agent_id
 from ..principals import Principal
 from ..runtime.api.lists import SharedAgent
 from ..transcripts.document import Shown, head_of
@@ -36,7 +36,7 @@ from ..transcripts.safe_text import storable
 from ..wire.sse import PLAIN_STREAM_HEADERS
 from .attachment_resources import content_response
 from .exported_files import gathered
-from .permissions import Permit
+from .permissions import Permit, Reject
 from .rate_limits import RateLimiter
 from .reader_limit import ReaderLimit
 from .refusals import refusal_response
@@ -118,12 +118,13 @@ class SharedPages:
         if token is None:
             return _refusal(form, 404, UNKNOWN)
         service, digest = await self._app.service(), digest_of(token)
-        shared = await self._find(digest)
-        if shared is None:
-            return _refusal(form, 404, UNKNOWN)
-        now = service.directory.clock.now()
-        if shared.share.is_over(now):
-            return _refusal(form, 410, EXPIRED)
+        shared, now = await self._find(digest), service.directory.clock.now()
+        refused = _problem(shared, now)
+        if not is_relayed:
+            refused = await self._recorded(request, asked, shared, refused)
+        if refused is not None:
+            return _refusal(form, refused.status, refused.reason)
+        assert shared is not None
         limiter = self._files if form == "file" else self._views
         if not is_relayed and (wait := limiter.wait_needed(digest, now)):
             return _refusal(form, 429, TOO_MANY, retry_after=f"{wait // 1000 + 1}")
@@ -134,6 +135,15 @@ class SharedPages:
         if asked.file is not None:
             return await self.file(service, view, request, asked.file)
         return await self.transcript(service, view, now)
+
+    async def _recorded(
+        self, request: Request, asked: _Asked, shared: SharedAgent | None, refused: Reject | None
+    ) -> Reject | None:
+        """Record that a link was opened or refused, without its token; see `Permissions.record_bearer`."""
+        about = split_agent_id(shared.agent) if shared is not None else ("", "")
+        share = shared.share.id if shared is not None else None
+        what = {"share": share, "resource": f"shared/{asked.resource}", "method": request.method}
+        return await self._app.access_policy.permissions.record_bearer("read", about, refused, what)
 
     async def _find(self, digest: str) -> SharedAgent | None:
         """Return the link with this digest, if its class is still served."""
@@ -257,6 +267,13 @@ def _reader(shared: SharedAgent) -> Principal:
     return known if expires is None else Principal(known.id, read_only=True, expires_at=expires / 1000)
 
 
+def _problem(shared: SharedAgent | None, now: Millis) -> Reject | None:
+    """Return why a link does not work; None if it does."""
+    if shared is None:
+        return Reject(UNKNOWN, 404)
+    return Reject(EXPIRED, 410) if shared.share.is_over(now) else None
+
+
 class _Asked(NamedTuple):
     """What the path of a request names."""
 
@@ -265,6 +282,11 @@ class _Asked(NamedTuple):
     form: Form
     file: str | None = None
     """The hash of a file."""
+
+    @property
+    def resource(self) -> str:
+        """What is asked for, without the token."""
+        return f"files/{self.file}" if self.file is not None else self.form
 
 
 def _asked(rest: str, accept: str) -> _Asked:

@@ -96,10 +96,11 @@ class Principals:
         id = principal.id if isinstance(principal, Principal) else principal
         if not id or id == LOCAL.id:
             raise UsageError(f"unable to erase {id!r}; it stands for every client of a server without authentication")
-        await self._app._note_act("erase")  # without the id: the record of it would be the last place that has it
+        await self._app._note_act("erase")  # without the id: the records of it would be the last place that has it
         await self._app.disconnect(principal=id)
         report = _report(*await self._app._erasures.erase(id, with_answers=answers))
         await self._app.disconnect(principal=id)
+        await self._app._note_act("erase", erased=report.id, complete=report.is_complete)
         return report
 
     async def erasures(self) -> Sequence[ErasureReport]:
