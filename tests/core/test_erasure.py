@@ -226,6 +226,45 @@ OTHERS: list[Event] = [
 ]
 
 
+def managed(stream: str, turn: int, answer: str, principal: Identity) -> list[Event]:
+    """Return a question to a `ResumableStreamManager`, its answer, and the state with both."""
+    question, said = placed(principal, turn), message(answer, f"You said {WORD}", None, "assistant")
+    content = {"id": question.id, "role": "user", "content": f"I say {WORD}", "createdAt": 1}
+    copies = [content, {"id": answer, "role": "assistant", "content": f"You said {WORD}", "createdAt": 2}]
+    id, payload = TurnId(turn), to_raw({"userMessageId": question.id, "streamId": stream})
+    return [
+        MessagesPut([question]),
+        TurnAccepted(id, RequestId(stream), TurnKind.RSM, GENERATION, NodeId(0), None, MessageId(answer)),
+        JobAdded(JobId(stream), "queue", "_rsm_generate_response", AT, payload, principal=principal),
+        Chunk(id, Attempt(1), 1, to_raw(f"You said {WORD}")),
+        MessagesPut([Placed(NodeId(turn + 50), None, MessageId(answer), "assistant", said)], cause="streamed"),
+        TurnEnded(id, Outcome.COMPLETED),
+        StateSet(to_raw({"messages": copies, "activeStreamId": None, "else": 1})),
+    ]
+
+
+def test_managed_streams_and_their_copies_in_the_state_are_rewritten() -> None:
+    events = managed("stream_1", 1, "msg_1", ANN)
+    kept = rewritten(*events)
+    assert [has_word(each) for each in kept] == [False, False, False, True, True, False, True], "answers stay"
+    state = kept[-1]
+    assert isinstance(state, StateSet)
+    question, answer = json.loads(bytes(state.state))["messages"]
+    assert (question["content"], answer["content"]) == (ERASED_TEXT, f"You said {WORD}")
+    assert isinstance(kept[0], MessagesPut) and question["id"] == kept[0].messages[0].id
+    without = rewritten(*events, with_answers=True)
+    assert [type(each) for each in without] == [type(each) for each in events if not isinstance(each, Chunk)]
+    assert not any(map(has_word, without))
+
+
+def test_managed_streams_and_states_of_others_stay() -> None:
+    others = managed("stream_2", 2, "msg_2", BOB)
+    kept = rewritten(*managed("stream_1", 1, "msg_1", ANN), *others, with_answers=True)
+    assert all(one is other for one, other in zip(kept[-len(others) :], others, strict=True))
+    odd = [StateSet(to_raw(each)) for each in ([], {"messages": 1}, {"messages": [1, {"id": 2}, {"id": "x"}]})]
+    assert rewritten(accepted(), *odd)[1:] == odd
+
+
 def test_a_notification_keeps_a_title_that_is_not_the_principals() -> None:
     notice = JobAdded(JobId("n"), "once", "everyword.delivery", AT, to_raw({"notification": {"title": "Bob's"}}))
     assert rewritten(ConversationChanged(title=f"About {WORD}", by=ANN), notice)[1] is notice

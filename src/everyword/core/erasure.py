@@ -55,6 +55,7 @@ from ..events import (
     StateSet,
     TurnAccepted,
     TurnEnded,
+    TurnKind,
     TurnRetargeted,
     to_raw,
 )
@@ -68,6 +69,9 @@ ERASED_TEXT: Final = "This message was deleted."
 
 FRAMEWORK: Final = "everyword."
 """How the callbacks of the framework's own jobs begin: notifications, and requests for titles."""
+
+FILL_STREAM: Final = "_rsm_generate_response"
+"""The callback of the jobs that fill the streams of a `ResumableStreamManager`."""
 
 _TEXTS: Final = frozenset({"title", "preview", "summary"})
 """Fields of a notification that may quote the principal."""
@@ -116,6 +120,10 @@ class Eraser:
     _nodes: set[NodeId] = field(default_factory=set)
     """Places of messages that the principal put there: their ids were its client's."""
     _ids: set[MessageId] = field(default_factory=set)
+    _streams: dict[str, TurnAccepted] = field(default_factory=dict)
+    """Streams of a `ResumableStreamManager`, by id: the job that fills one tells whose it is."""
+    _answers: set[MessageId] = field(default_factory=set)
+    """Answers that such streams became."""
     _calls: set[CallId] = field(default_factory=set)
     """Calls that the principal answered."""
     _requests: set[str] = field(default_factory=set)
@@ -182,13 +190,15 @@ class Eraser:
             case JobStarted() | FiberPaused() | RunTold() | AgentCreated() | AgentDestroyed():
                 return event
             case StateSet():
-                return event  # what is in it, the agent's own code knows: `on_erase`
+                return self._state(event)
             case _:
                 assert_never(event)
 
     # -- turns -------------------------------------------------------------------------------------------------------
 
     def _accepted(self, event: TurnAccepted) -> TurnAccepted:
+        if event.kind is TurnKind.RSM:
+            self._streams[event.request] = event
         is_ours = self._is(event.principal)
         if is_ours:
             self.turns.add(event.turn)
@@ -254,6 +264,9 @@ class Eraser:
             self.counts["messages"] += 1
             id = MessageId(self.target.opaque(placed.id))
             return replace(placed, id=id, message=_marker(message, id=id, author=self.target.alias))
+        if self.target.with_answers and placed.id in self._answers:
+            self.counts["answers"] += 1
+            return replace(placed, message=_marker(message))
         message_now = self._message(placed.message, placed.node)
         return placed if message_now is placed.message else replace(placed, message=message_now)
 
@@ -303,6 +316,29 @@ class Eraser:
         summary = None if self._drops_answer(event.turn) else event.summary
         return self._counted("requests for approvals", event, approvers=approvers, summary=summary)
 
+    def _state(self, event: StateSet) -> StateSet:
+        """Return a state without the principal's messages, which a `ResumableStreamManager` copies into it.
+
+        What else is in a state, only the agent's own code knows: `on_erase`.
+        """
+        if not (self._ids or self._answers) or b'"messages"' not in bytes(event.state):
+            return event
+        state = msgspec.json.decode(event.state)
+        messages = state.get("messages") if isinstance(state, dict) else None
+        if not isinstance(messages, list):
+            return event
+        kept = [self._copied(each) for each in messages]
+        return self._counted("states", event, state=to_raw({**state, "messages": kept})) if kept != messages else event
+
+    def _copied(self, message: Any) -> Any:
+        """Return a message in a state, without its content if it is the principal's."""
+        id = message.get("id") if isinstance(message, dict) else None
+        if not isinstance(id, str) or not isinstance(message.get("content"), str):
+            return message
+        if id not in self._ids and not (self.target.with_answers and id in self._answers):
+            return message
+        return {**message, "id": self.target.opaque(id) if id in self._ids else id, "content": ERASED_TEXT}
+
     # -- the conversation in lists -----------------------------------------------------------------------------------
 
     def _changed(self, event: ConversationChanged) -> ConversationChanged:
@@ -330,8 +366,16 @@ class Eraser:
         if not self._is(event.principal):
             return event
         self.jobs.add(event.job)
+        if event.callback == FILL_STREAM and (stream := self._stream_of(event)) is not None:
+            self.turns.add(stream.turn)
+            self.open_turns[stream.turn] = stream.request
+            self._answers.add(stream.message_id)
         key = self.target.opaque(event.key) if event.key is not None and not event.is_declared else event.key
         return self._counted("jobs", event, payload=ABSENT, key=key, principal=Identity(self.target.alias))
+
+    def _stream_of(self, event: JobAdded) -> TurnAccepted | None:
+        payload = msgspec.json.decode(event.payload)
+        return self._streams.get(str(payload.get("streamId"))) if isinstance(payload, dict) else None
 
     def _is_about_us(self, value: Any) -> bool:
         """Tell whether the payload of a framework's job, a notification, names the principal, or has words of it."""
