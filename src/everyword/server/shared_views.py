@@ -46,6 +46,8 @@ REMEMBERED_FOR: Final = 10_000
 
 PAGE: Final = 256
 
+_ATTACHMENT: Final = re.compile(r"/attachments/[0-9a-f]{16}")
+
 
 class SharedView(NamedTuple):
     """A link that works, and how it is asked for."""
@@ -82,7 +84,7 @@ def _file_url(token: str | None) -> FileUrl:
         if (sha256 := attachment_hash(url)) is not None:
             # Also where it is absolute (`AttachmentOptions.public_url`): the path of an attachment names the agent.
             return shared_file_url(token, sha256) if token is not None else None
-        is_elsewhere = not url.startswith("/") and link_target(url) is not None
+        is_elsewhere = not url.startswith("/") and link_target(url) is not None and not _ATTACHMENT.search(url)
         return url if data_image(url) is not None or is_elsewhere else None
 
     return file_url
