@@ -130,9 +130,10 @@ async def test_a_customer_asks_staff_approves_and_the_answer_is_unread(checkout:
         await expect(ann.locator(".cards").get_by_text("Refund for order 1002")).to_be_visible()
 
 
-async def test_staff_sees_the_photo_of_a_customer_and_other_customers_do_not(checkout: Path, port: int) -> None:
+async def test_a_photo_is_seen_by_staff_and_on_links_and_by_no_other_customer(checkout: Path, port: int) -> None:
     async with serving(checkout, port), browsing() as browser:
-        ann, mia = await sign_in(browser, port, "Ann"), await sign_in(browser, port, "Mia")
+        ann = await sign_in(browser, port, "Ann", permissions=["clipboard-read", "clipboard-write"])
+        mia = await sign_in(browser, port, "Mia")
         await ann.get_by_role("button", name="New conversation").first.click()
         box = ann.get_by_label("Photos")
         await box.set_input_files({"name": "lamp.png", "mimeType": "image/png", "buffer": b"no image"})
@@ -150,6 +151,13 @@ async def test_staff_sees_the_photo_of_a_customer_and_other_customers_do_not(che
         assert (await mia.request.get(where)).status == 200
         bob = await sign_in(browser, port, "Bob")
         assert (await bob.request.get(where)).status == 403
+        reader = await (await browser.new_context()).new_page()
+        await reader.goto(await share(ann, "7"))
+        await expect(reader.get_by_role("img", name="lamp.png")).not_to_have_js_property("naturalWidth", 0)
+        await ann.get_by_label("With photos").uncheck()
+        await reader.goto(await share(ann, "7"))
+        await expect(reader.locator("main")).to_contain_text("Thank you for the photo.")
+        assert await reader.get_by_role("img").count() == 0
 
 
 async def test_a_shared_link_is_read_without_a_login_until_it_is_revoked(checkout: Path, port: int) -> None:

@@ -29,7 +29,8 @@ export function Share({ entry, onClose }) {
     event.preventDefault();
     const form = new FormData(event.target);
     run(async () => {
-      const link = await request("POST", path, { frozen: form.get("what") === "frozen", expiresIn: Number(form.get("days")) * DAY, tools: "none" });
+      const wanted = { frozen: form.get("what") === "frozen", files: form.has("files"), tools: "none" };
+      const link = await request("POST", path, { ...wanted, expiresIn: Number(form.get("days")) * DAY });
       setMade({ id: link.id, url: new URL(link.path, location.href).href });
       await load();
     });
@@ -44,11 +45,12 @@ export function Share({ entry, onClose }) {
     <dialog ref={dialog} className="share" onClose={onClose} aria-labelledby="share-title">
       <form onSubmit={create}>
         <h2 id="share-title">Share the conversation</h2>
-        <p className="quiet">Anyone with the link can read it, without an account: your messages and our answers, not your name. Photos are not shown.</p>
+        <p className="quiet">Anyone with the link can read it, without an account: your messages and our answers, not your name.</p>
         <fieldset>
           <legend>What readers see</legend>
           <label><input type="radio" name="what" value="frozen" defaultChecked /> The conversation as it is now</label>
           <label><input type="radio" name="what" value="live" /> New messages, too</label>
+          <label><input type="checkbox" name="files" defaultChecked /> With photos</label>
         </fieldset>
         <label className="row">The link works for
           <select name="days" defaultValue="7"><option value="7">7 days</option><option value="30">30 days</option></select>
