@@ -200,10 +200,9 @@ def _shown(state: State, node: NodeId, call: CallId, tool: str, input: object, a
 
 def _settled(state: State, event: CallAnswered, at: Millis) -> list[KeptRow]:
     record = state.waiting.get(event.call)
-    if record is None:
+    # A result instead of an approval: the message tells whether the call still waits. A model may repeat the id.
+    if record is None or event.kind != "approval":
         return []
-    if event.kind != "approval":
-        return _forget(state, [event.call])  # a result instead of an approval; without chunks, it is still `announced`
     value = msgspec.json.decode(event.value)
     status: ApprovalStatus = "approved" if value.get("approved") else "denied"
     if event.by == EXPIRED and event.principal is None:
