@@ -131,6 +131,8 @@ class ConversationSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     status: ConversationStatus = "idle"
     messages: int = 0
     """How many messages it has had; removed ones count. Read positions are counts, too."""
+    cleared: int = 0
+    """How many messages it had when it was cleared: nobody can read them any more, so they are not unread."""
     owner: str | None = None
     former_owner: str | None = None
     """The owner before this one, whose lists have to drop the conversation."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from everyword import AIChatAgent, ConversationOptions, Everyword, Principal, tool
-from everyword.errors import AlreadyAnswered, BadInput, ConversationNotFound
+from everyword.errors import AlreadyAnswered, BadInput, ConversationNotFound, UsageError
 from everyword.testing import Call, ManualClock, ScriptedModel, assert_parity
 from tests.log.stores import STORES, Stores, stores_of
 from tests.next_millisecond import next_millisecond
@@ -182,6 +182,10 @@ async def test_bad_input_is_refused(stores: Stores) -> None:
             await app.conversations.list(limit=0)
         with pytest.raises(BadInput, match="4096"):
             await app.conversations.set_metadata(Chat, "one", {"x": "y" * 5000})
+        with pytest.raises(BadInput, match="running, waiting, failed, idle"):
+            await app.conversations.list(status="runing")  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match="must be an object"):
+            await app.conversations.set_metadata(Chat, "one", ["x"])  # type: ignore[arg-type]
         with pytest.raises(BadInput, match="not the id"):
             await app.approvals.answer("%%%", True)
 
@@ -218,6 +222,53 @@ async def test_a_watcher_sees_each_change(stores: Stores) -> None:
         while (change := await anext(changes)).type != "removed":
             assert change.conversation is not None and change.conversation.name == "two"
         assert change.name == "two"
+
+
+async def test_a_watcher_is_told_when_the_owner_changed_twice_at_once(stores: Stores) -> None:
+    async with serving(stores) as app:
+        await ask(app, "one", "hello")
+        async with aclosing(app.conversations.watch(principal=ANN)) as changes:
+            await anext(changes)
+            await app.conversations.set_owner(Chat, "one", BOB)
+            await app.conversations.set_owner(Chat, "one", "eve")
+            change = await anext(changes)
+            assert (change.type, change.name) == ("removed", "one")
+
+
+async def test_a_watcher_is_not_told_what_others_delete(stores: Stores) -> None:
+    async with serving(stores) as app:
+        for name, who in (("old", ANN), ("of bob", BOB), ("new", ANN)):
+            await ask(app, name, "hello", who)
+        async with aclosing(app.conversations.watch(principal=ANN, limit=1)) as changes:
+            first = await anext(changes)
+            assert first.page is not None and [each.name for each in first.page.conversations] == ["new"]
+            for name in ("of bob", "old", "new"):
+                await app.conversations.delete(Chat, name)
+            assert [(await anext(changes)).name for _ in range(2)] == ["old", "new"]
+
+
+async def test_nothing_is_unread_in_a_conversation_that_was_cleared(stores: Stores) -> None:
+    def title(messages: Any) -> str:
+        return f"About {messages[0].text}"
+
+    async with serving(stores, conversations=ConversationOptions(title=title)) as app:
+        async with aclosing(app.conversations.watch()) as changes:
+            for question in ("tea", "rice"):
+                await ask(app, "one", question)
+                while (change := await anext(changes)).conversation is None or not change.conversation.has_own_title:
+                    pass
+                assert change.conversation.title == f"About {question}"
+                await app.get(Chat, "one").clear_history()
+                for reader in (ANN, BOB):
+                    found = await app.conversations.get(Chat, "one", principal=reader)
+                    assert found is not None and (found.title, found.preview, found.unread) == ("", "", 0)
+        await app.conversations.rename(Chat, "one", "Mine")
+        await ask(app, "one", "again")
+        await app.get(Chat, "one").clear_history()
+        assert await titles(app) == ["Mine"]
+        await ask(app, "one", "again")
+        found = await app.conversations.get(Chat, "one", principal=ANN)
+        assert found is not None and found.unread == 1
 
 
 async def test_an_approval_waits_in_the_inbox_and_is_answered_from_there(stores: Stores) -> None:
@@ -342,6 +393,46 @@ async def test_an_app_names_the_owners(stores: Stores) -> None:
         await app.conversations.set_owner(Chat, "one", ANN)
         await ask(app, "one", "more", BOB)
         assert await titles(app, principal=ANN) == ["hello"]
+
+
+async def test_the_settings_apply_to_a_conversation_that_begins_with_a_stored_message(stores: Stores) -> None:
+    options = ConversationOptions(owner=lambda principal, kind, name: f"{principal.id}s", keep_for=timedelta(days=1))
+    async with serving(stores, conversations=options) as app:
+        welcome = {"id": "w", "role": "assistant", "parts": [{"type": "text", "text": "Welcome!"}]}
+        await app.get(Chat, "one").persist_messages([welcome])
+        found = await app.conversations.get(Chat, "one")
+        assert found is not None and (found.owner, found.keep_for) == (None, 86400)
+        await ask(app, "one", "hello")
+        await ask(app, "one", "more", BOB)
+        found = await app.conversations.get(Chat, "one")
+        assert found is not None and (found.owner, found.keep_for) == ("anns", 86400)
+
+
+async def test_a_fork_belongs_to_the_principal_that_made_it(stores: Stores) -> None:
+    options = ConversationOptions(keep_for=timedelta(days=1))
+    async with serving(stores, conversations=options) as app:
+        asked = await ask(app, "one", "hello")
+        for name, handle in (("two", app.get(Chat, "one").for_principal(BOB)), ("three", app.get(Chat, "one"))):
+            await handle.versions.fork(asked.message.id, name)
+        (found,) = (await app.conversations.list(principal=BOB)).conversations
+        assert (found.name, found.title, found.messages, found.unread) == ("two", "hello", 2, 0)
+        assert found.keep_for == 86400
+        await ask(app, "two", "more")
+        assert await titles(app, principal=BOB) == ["hello"]
+        found_too = await app.conversations.get(Chat, "three")
+        assert found_too is not None and found_too.owner is None
+
+
+async def test_an_owner_that_is_not_one_is_refused_with_what_to_do(
+    stores: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def owner(principal: Principal, kind: str, name: str) -> str:
+        return "team"
+
+    async with serving(stores, conversations=ConversationOptions(owner=owner)) as app:  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="not async, that returns a principal"):
+            await ask(app, "one", "hello")
+        assert await titles(app) == []
 
 
 async def test_a_model_gives_a_title_once_and_a_persons_title_wins(stores: Stores) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -134,6 +135,8 @@ async def test_a_conversation_is_renamed_archived_read_and_deleted() -> None:
         ("PATCH", "/conversations/chat/ann-1", {"title": 5}, "ann", 400),
         ("PATCH", "/conversations/chat/ann-1", {"owner": "bob"}, "ann", 400),
         ("PATCH", "/conversations/chat/ann-1", {"metadata": []}, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-1", {"title": "x", "archived": True, "metadata": []}, "ann", 400),
+        ("PATCH", "/conversations/chat/ann-1", {"title": "x", "archived": 1}, "ann", 400),
         ("PATCH", "/conversations/chat/ann-1", {"metadata": {"x": "y" * 70_000}}, "ann", 400),
         ("PATCH", "/conversations/chat/ann-9", {"title": "x"}, "ann", 404),
         ("POST", "/conversations/chat/ann-1/read", {"messages": -1}, "ann", 400),
@@ -146,6 +149,9 @@ async def test_a_conversation_is_renamed_archived_read_and_deleted() -> None:
         ("GET", "/conversations?limit=0", None, "ann", 400),
         ("GET", "/conversations?limit=9999999999999999999999", None, "ann", 400),
         ("GET", "/conversations?cursor=x", None, "ann", 400),
+        ("GET", "/conversations?cursor=~", None, "ann", 400),
+        ("GET", f"/conversations?cursor=~{'A' * 220}", None, "ann", 400),
+        ("GET", "/conversations?cursor=~%C3%A4%00", None, "ann", 400),
         ("GET", "/conversations/chat/ann%00", None, "ann", 400),
         ("GET", "/conversations/chat/ann%2Fsub%2Fchat%2Fx/export", None, "ann", 400),
         ("DELETE", f"/conversations/chat/ann{'x' * 600}", None, "ann", 400),
@@ -252,7 +258,7 @@ async def test_a_live_list_removes_what_its_client_may_not_see_any_more() -> Non
             live(client, "/conversations?scope=all", "ann") as all,
         ):
             for events in (mine, all):
-                assert [each["name"] for each in (await anext(events))["conversations"]] == ["three", "two", "one"]
+                assert {each["name"] for each in (await anext(events))["conversations"]} == {"one", "two", "three"}
             await app.conversations.set_owner(Chat, "one", "bob")
             for events in (mine, all):
                 assert await anext(events) == {"type": "removed", "kind": "chat", "name": "one"}
@@ -280,6 +286,77 @@ async def test_a_small_page_of_which_most_is_hidden_reads_no_more_than_some_page
         path = f"/conversations?scope=all&limit=1&cursor={first['cursor']}"
         second = (await client.get(path, headers=user("ann"))).json()
         assert [each["name"] for each in second["conversations"]] == ["mine"]
+
+
+@pytest.mark.parametrize("path", ["/conversations", "/conversations?query=secret", "/approvals"])
+async def test_a_cursor_tells_nothing_of_what_is_hidden(path: str) -> None:
+    async with running(conversations=ConversationOptions(search=True)) as (app, client):
+        await said(app, "ann-0", "the secret", "ann", Till)
+        for number in range(25):
+            await said(app, f"bob-{number}", "the secret", "bob", Till)
+        await said(app, "ann-1", "the secret", "ann", Till)
+        found, cursors, query = list[str](), list[str](), "scope=all&limit=1"
+        while query:
+            page = (await client.get(f"{path}{'&' if '?' in path else '?'}{query}", headers=user("ann"))).json()
+            found += [each["name"] for each in page.get("conversations", page.get("approvals"))]
+            cursors += [page["cursor"]] if page["cursor"] is not None else []
+            query = f"scope=all&limit=1&cursor={page['cursor']}" if page["cursor"] is not None else ""
+        assert sorted(found) == ["ann-0", "ann-1"]
+        assert len(cursors) > 1
+        for cursor in cursors:
+            padded = cursor.removeprefix("~") + "=" * 3
+            assert b"bob" not in base64.urlsafe_b64decode(padded)
+
+
+async def test_all_nodes_of_a_store_open_a_sealed_cursor(postgres_url: str) -> None:
+    path = "/conversations?scope=all&limit=1"
+    async with running(postgres_url) as (app, client):
+        await said(app, "ann-0", "hello", "ann")
+        for number in range(20):
+            await said(app, f"bob-{number}", "hello", "bob")
+        first = (await client.get(path, headers=user("ann"))).json()
+        assert first["conversations"] == []
+    async with running(postgres_url) as (app, client):
+        response = await client.get(f"{path}&cursor={first['cursor']}", headers=user("ann"))
+        assert [each["name"] for each in response.json()["conversations"]] == ["ann-0"]
+    async with running() as (app, client):  # another store
+        response = await client.get(f"{path}&cursor={first['cursor']}", headers=user("ann"))
+        assert (response.status_code, "first page" in response.text) == (400, True)
+
+
+async def test_a_live_list_begins_with_a_full_page_though_much_is_hidden() -> None:
+    async with running() as (app, client):
+        await said(app, "ann-0", "hello", "ann")
+        for number in range(3):
+            await said(app, f"bob-{number}", "hello", "bob")
+        async with live(client, "/conversations?scope=all&limit=2", "ann") as events:
+            first = await anext(events)
+            assert [each["name"] for each in first["conversations"]] == ["ann-0"]
+            await client.delete("/conversations/chat/ann-0", headers=user("ann"))
+            assert await anext(events) == {"type": "removed", "kind": "chat", "name": "ann-0"}
+
+
+async def test_a_client_that_may_not_see_a_conversation_is_not_shown_it_after_a_change() -> None:
+    def authorize(principal: Principal, action: str, kind: str, name: str) -> bool:
+        return action == "manage"
+
+    async with running(authorize=authorize) as (app, client):
+        await said(app, "ann-1", "the secret", "ann")
+        response = await client.patch("/conversations/chat/ann-1", headers=user("bob"), json={"archived": True})
+        assert (response.status_code, response.content) == (204, b"")
+        (kept,) = (await app.conversations.list(archived=True)).conversations
+        assert kept.title == "the secret"
+
+
+async def test_a_change_is_one_event() -> None:
+    async with running() as (app, client):
+        await said(app, "ann-1", "hello", "ann")
+        async with live(client, "/conversations", "ann") as events:
+            await anext(events)
+            body = {"title": "New", "archived": True, "metadata": {"a": 1}}
+            await client.patch("/conversations/chat/ann-1", headers=user("ann"), json=body)
+            change = (await anext(events))["conversation"]
+            assert (change["title"], change["archived"], change["metadata"]) == ("New", True, {"a": 1})
 
 
 async def test_a_search_finds_only_what_its_principal_may_read() -> None:

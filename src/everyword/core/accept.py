@@ -33,6 +33,7 @@ from ..messages.server_fields import fields_of, with_fields, without_fields
 from .client_lists import changes_of, check_questions
 from .commands import ContinueTurn, OpenStream, PlaceMessages, PutMessages, Submit
 from .continuations import principal_of_answer
+from .conversations import own_copy
 from .sanitize import sanitized
 from .stamps import Stamp, stamped_change
 from .state import Rules, State
@@ -196,6 +197,9 @@ def put_messages(state: State, command: PutMessages, now: Millis, rules: Rules) 
     placed = _chain(state, new, state.tree.leaf, stamp, rules)
     if placed:
         events.append(MessagesPut(messages=placed, cause=command.cause, origin=command.origin))
+    if placed and command.is_copy and command.principal is not None and rules.has_list_events:
+        owner_of = rules.follow_ups.owner_of if rules.follow_ups is not None else None
+        events += own_copy(state, command.principal, len(placed), owner_of)
     return events
 
 

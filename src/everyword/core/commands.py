@@ -267,7 +267,8 @@ class PutMessages(msgspec.Struct, frozen=True):
     origin: str | None = None
     principal: Identity | None = None
     is_copy: bool = False
-    """The messages were copied from another conversation: they keep the server's fields that they have."""
+    """The messages were copied from another conversation: they keep the server's fields that they have, and the copy
+    belongs to the principal, if there is one."""
 
 
 class RemoveMessages(msgspec.Struct, frozen=True):

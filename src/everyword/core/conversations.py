@@ -44,7 +44,7 @@ from .commands import ChangeConversation, MarkRead
 from .state import State
 
 __all__ = ["TITLE_JOB", "conversation_row", "decide_conversation", "deletion_due", "evolve_conversation"]
-__all__ += ["begins_conversation", "message_text", "restore_conversation", "summarise_rows"]
+__all__ += ["begins_conversation", "message_text", "own_copy", "restore_conversation", "summarise_rows"]
 
 TITLE_JOB: Final = "everyword.title"
 """The callback of the job that asks for a title."""
@@ -82,8 +82,9 @@ def change_conversation(state: State, command: ChangeConversation) -> list[Event
     if known is None:
         raise Rejected("unable to change the conversation; it has no messages yet")
     title, owner, archived, keep_for = command.title, command.owner, command.archived, command.keep_for
-    if title is not UNSET and command.titled_by == "model" and known.titled_by == "person":
-        title = UNSET
+    if title is not UNSET and command.titled_by == "model":
+        is_late = not known.has_asked_title  # it is about messages that were cleared meanwhile
+        title = UNSET if is_late or known.titled_by == "person" else title
     if title is not UNSET and (title, command.titled_by) == (known.title, known.titled_by):
         title = UNSET
     owner = UNSET if owner == known.owner else owner
@@ -112,6 +113,18 @@ def mark_read(state: State, command: MarkRead) -> list[Event]:
         return []
     upto = known.messages if command.messages is None else min(command.messages, known.messages)
     return [ConversationRead(command.principal, upto)] if upto > known.reads.get(command.principal, 0) else []
+
+
+def own_copy(
+    state: State, who: Identity, messages: int, owner_of: Callable[[Identity], str | None] | None
+) -> list[ConversationChanged | ConversationRead]:
+    """Return what is known of a principal that copied these messages to here: it owns them, and has read them."""
+    known = state.conversation
+    if known is not None and (known.owner is not None or known.former_owner is not None):
+        return []
+    owner = owner_of(who) if owner_of is not None else who.id
+    before = known.messages if known is not None else 0
+    return [ConversationChanged(owner=owner, by=who), ConversationRead(who.id, before + messages)]
 
 
 def deletion_due(state: State) -> Millis | None:
@@ -212,6 +225,10 @@ def _answered(state: State, known: ConversationSummary, event: Any, at: Millis) 
 
 
 def _cleared(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:
+    """The title goes with the messages that it is about, unless a person gave it."""
+    if known.titled_by == "model":
+        known = replace(known, title=None, titled_by=None)
+    known = replace(known, question="", has_asked_title=False, cleared=known.messages)
     return replace(known, preview="", is_failed=False, updated_at=at)
 
 

@@ -243,7 +243,7 @@ def _emit(state: State, command: EmitChunks, now: Millis, rules: Rules) -> list[
         Chunk(speaker, attempt, index, Raw(chunk.body), chunk.transient)
         for index, chunk in enumerate(chunks, turn.chunks)
     ]
-    if rules.announces_approvals and any(APPROVAL_REQUEST in chunk.body for chunk in chunks):
+    if rules.has_list_events and any(APPROVAL_REQUEST in chunk.body for chunk in chunks):
         return announce_approvals(state, turn, events)
     return events
 

@@ -7,7 +7,18 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ..events import Chunk, ConversationChanged, Event, JobAdded, Outcome, TurnAccepted, TurnEnded, to_raw
+from ..events import (
+    Chunk,
+    ConversationChanged,
+    Event,
+    JobAdded,
+    MessagesPut,
+    Outcome,
+    TurnAccepted,
+    TurnEnded,
+    TurnKind,
+    to_raw,
+)
 from ..ids import JobId, Millis, TurnId
 from .conversations import TITLE_JOB, begins_conversation
 from .evolve import APPROVAL_REQUEST
@@ -26,8 +37,8 @@ def follow_ups(state: State, events: list[Event], now: Millis, settings: FollowU
     added: list[Event] = []
     for event in events:
         match event:
-            case TurnAccepted():
-                added += _first_settings(state, event, settings)
+            case TurnAccepted() | MessagesPut():
+                added += _first_settings(state, event, events, settings)
             case TurnEnded():
                 added += _after_turn(state, event, now, settings, state.last_job + len(added) + 1)
             case Chunk() if settings.notifies_approvals and APPROVAL_REQUEST in bytes(event.body):
@@ -37,16 +48,33 @@ def follow_ups(state: State, events: list[Event], now: Millis, settings: FollowU
     return added
 
 
-def _first_settings(state: State, accepted: TurnAccepted, settings: FollowUps) -> list[Event]:
-    """Return what the settings say about a conversation that begins with this turn."""
-    if state.conversation is not None or not begins_conversation(accepted):
+def _first_settings(
+    state: State, event: TurnAccepted | MessagesPut, events: list[Event], settings: FollowUps
+) -> list[Event]:
+    """Return what the settings say about a conversation that begins, or that a principal asks first."""
+    if not _belongs(event):
         return []
-    owner: str | UnsetType | None = UNSET
-    if settings.owner_of is not None and accepted.principal is not None:
-        chosen = settings.owner_of(accepted.principal)
-        owner = chosen if chosen != accepted.principal.id else UNSET
-    keep_for: int | UnsetType = settings.keep_for if settings.keep_for is not None else UNSET
+    keep_for: int | UnsetType = UNSET
+    if state.conversation is None and settings.keep_for is not None and next(filter(_belongs, events)) is event:
+        keep_for = settings.keep_for
+    owner = _first_owner(state, event, settings)
     return [] if owner is UNSET and keep_for is UNSET else [ConversationChanged(owner=owner, keep_for=keep_for)]
+
+
+def _belongs(event: Event) -> bool:
+    """Return whether an event brings messages of the conversation."""
+    return isinstance(event, MessagesPut) or (isinstance(event, TurnAccepted) and begins_conversation(event))
+
+
+def _first_owner(state: State, event: Event, settings: FollowUps) -> str | UnsetType | None:
+    known = state.conversation
+    if known is not None and (known.owner is not None or known.former_owner is not None):
+        return UNSET
+    if settings.owner_of is None or not isinstance(event, TurnAccepted):
+        return UNSET
+    who = event.principal if event.kind is TurnKind.CHAT else None
+    chosen = settings.owner_of(who) if who is not None else UNSET
+    return UNSET if who is None or chosen == who.id else chosen
 
 
 def _after_turn(state: State, ended: TurnEnded, now: Millis, settings: FollowUps, number: int) -> list[Event]:

@@ -226,7 +226,8 @@ class Rules:
     follow_ups: FollowUps | None = None
     is_searchable: bool | None = None
     """Whether the texts of messages are indexed for searches; None to leave it as it is."""
-    announces_approvals: bool = True
-    """Whether each request for an approval is announced by an event. Not while nodes run that do not know the event."""
+    has_list_events: bool = True
+    """Whether the events of lists are written: each request for an approval, and the owner of a copied conversation.
+    Not while nodes run that do not know them."""
     sanitize: Callable[[dict[str, Any]], dict[str, Any]] = _unchanged
     """Return the message as it is to be stored. A pure function (R-25)."""

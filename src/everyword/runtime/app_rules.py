@@ -59,7 +59,7 @@ class AppRules:
             # Beside the loading: it need not wait for it.
             self._looking = asyncio.create_task(self.look(store), name="which events every node knows")
         if not self.are_lists_usable:
-            return replace(rules, announces_approvals=False)
+            return replace(rules, has_list_events=False)
         if root_id(agent) == agent and (self.is_search_usable or not self.has_search):
             rules = replace(rules, is_searchable=self.has_search)
         follow_ups = self._follow_ups(agent)

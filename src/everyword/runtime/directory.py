@@ -435,6 +435,7 @@ class Directory:
         for each in gone:
             if self._forget is not None:
                 await self._forget(each)
+        await self.list_changes.remember_owner(agent)
         await self.store.destroy(agent, epoch)
         self.list_changes.note(root_id(agent))
         for each in gone:

@@ -33,7 +33,7 @@ MOST_PENDING: Final = 10_000
 """Changes that a slow watcher may have before it is told only that everything may have changed."""
 
 MOST_READS: Final = 1000
-"""Conversations that are kept for watchers which have not looked at their last change yet."""
+"""Conversations, and owners of deleted ones, that are kept for watchers which have not looked at their last change."""
 
 ReadsConversation = Callable[[AgentId], Coroutine[Any, Any, ListedConversation | None]]
 
@@ -82,6 +82,7 @@ class ListChanges:
         self._store, self._clock = store, clock
         self._watchers: set[ListWatcher] = set()
         self._reads: dict[AgentId, asyncio.Task[ListedConversation | None]] = {}
+        self._owners: dict[AgentId, str | None] = {}
         self._poll: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -111,6 +112,23 @@ class ListChanges:
         self._reads.pop(agent, None)
         for watcher in self._watchers:
             watcher.note(agent)
+
+    async def remember_owner(self, agent: AgentId) -> None:
+        """Remember whose the conversation of an agent is that is about to be deleted, while somebody watches."""
+        if not self._watchers or self._store.lists is None:
+            return
+        try:
+            found = await self._store.lists.find_conversation(agent)
+        except LogError:
+            return  # the deletion matters more
+        if len(self._owners) >= MOST_READS:
+            self._owners.clear()
+        if found is not None:
+            self._owners[agent] = found.summary.owner
+
+    def last_owner(self, agent: AgentId) -> str | None:
+        """Return whose a deleted conversation was; None if that is not known, or it had no owner."""
+        return self._owners.get(agent)
 
     async def read_once(self, agent: AgentId, read: ReadsConversation) -> ListedConversation | None:
         """Return the conversation of an agent that was noted: all watchers share one reading of each change.
@@ -147,6 +165,7 @@ class ListChanges:
             self._watchers.discard(watcher)
             if not self._watchers:
                 self._reads.clear()
+                self._owners.clear()
             if not self._watchers and self._poll is not None:
                 self._poll.cancel()
                 self._poll = None

@@ -44,6 +44,10 @@ class Listings:
         """Return the conversation of an agent that a watcher was told of, by one reading for all watchers."""
         return await self._running().list_changes.read_once(agent, self.find_conversation)
 
+    def last_owner(self, agent: AgentId) -> str | None:
+        """Return whose a deleted conversation was, while somebody watches; None if that is not known."""
+        return self._running().list_changes.last_owner(agent)
+
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         """Return a page of calls that wait for an approval, or were settled."""
         return await self._lists.approvals(query)

@@ -308,7 +308,7 @@ class TurnRunner:
         return True
 
     def _request_approval(self, attempt: Attempt, about: ApprovalDetails) -> None:
-        if not self._rules.announces_approvals:
+        if not self._rules.has_list_events:
             return
         expires_at = None if about.expires_after is None else Millis(self._clock.now() + about.expires_after)
         command = RequestApproval(

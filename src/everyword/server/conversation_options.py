@@ -60,7 +60,14 @@ class ConversationOptions:
 
     def _owner_of(self, agent: AgentId, identity: Identity) -> str | None:
         assert self.owner is not None
-        chosen = self.owner(Principal.of(identity), *split_agent_id(agent))
+        chosen: object = self.owner(Principal.of(identity), *split_agent_id(agent))
+        if chosen is not None and not isinstance(chosen, Principal | str):
+            if inspect.iscoroutine(chosen):
+                chosen.close()  # or Python warns that it was never awaited
+            raise UsageError(
+                f"unable to use {type(chosen).__name__} as an owner; ConversationOptions.owner must be a function, "
+                "not async, that returns a principal, its id, or None"
+            )
         return chosen.id if isinstance(chosen, Principal) else chosen
 
 

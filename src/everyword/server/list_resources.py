@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -18,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from ..agents import Approval, ApprovalPage, Conversation, ConversationPage, agent_kind
+from ..agents.handles.conversations import checked_metadata, checked_title
 from ..errors import (
     AgentStopped,
     AlreadyAnswered,
@@ -29,12 +31,14 @@ from ..errors import (
     public_text,
 )
 from ..ids import AgentId, can_name_a_root, id_problem
+from ..log.nodes import NodeMembership
 from ..principals import Principal, acting_as
 from ..runtime.api.lists import ConversationStatus
 from ..transcripts.embedding import MOST_IN_EXPORT
 from ..wire.sse import KEEP_ALIVE, PLAIN_STREAM_HEADERS, encode_sse
 from .approval_page import approval_page
 from .exported_files import exported_file
+from .list_cursors import SealedCursors
 from .list_json import approval_json, approvals_json, change_json, conversation_json, conversations_json
 from .live_lists import ToldConversations, with_pauses
 from .permissions import Action, Connecting, Permit, Reject
@@ -88,6 +92,11 @@ class ListCaller(NamedTuple):
         return self.principal if scope == "mine" else None
 
     @property
+    def nodes(self) -> NodeMembership | None:
+        """The nodes that share the store; None when it belongs to this process alone."""
+        return self.service.directory.store.nodes
+
+    @property
     def about(self) -> dict[str, str]:
         """What a record of the audit trail says about the request."""
         resource, place = _place(self.request) or ("", [])
@@ -113,7 +122,7 @@ class ListResources:
     """Answers requests for lists, for one app."""
 
     def __init__(self, app: Everyword) -> None:
-        self._app, shares = app, ShareResources(app)
+        self._app, shares, self._cursors = app, ShareResources(app), SealedCursors()
         # By resource, the number of parts below it, and a third part; each method with the action that `authorize` is
         # asked about first.
         self._answers: Mapping[tuple[Any, ...], Mapping[str, tuple[Action | None, Answer]]] = {
@@ -222,15 +231,12 @@ class ListResources:
             if (refused := await self._record_list(caller, is_live=True)) is not None:
                 return refusal_response(refused.status, refused.reason)
             return self._stream(caller, self._watch_conversations(caller, kind, archived, limit))
-        status = asked.get("status")
-        if status is not None and status not in get_args(ConversationStatus):
-            raise BadInput(f'unable to list; "status" is one of {", ".join(get_args(ConversationStatus))}')
         page = await self._page(
             caller,
-            cursor=asked.get("cursor"),
+            cursor=await self._cursors.open(asked.get("cursor"), caller.nodes),
             limit=limit,
             kind=kind,
-            status=cast("ConversationStatus | None", status),
+            status=cast("ConversationStatus | None", asked.get("status")),
             archived=archived,
             query=asked.get("query"),
         )
@@ -239,33 +245,51 @@ class ListResources:
             return refusal_response(refused.status, refused.reason)
         return JSONResponse(conversations_json(page), headers={"cache-control": "no-store"})
 
-    async def _page(self, caller: ListCaller, *, cursor: str | None, limit: int, **query: Any) -> ConversationPage:
+    async def _page(
+        self,
+        caller: ListCaller,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        first: ConversationPage | None = None,
+        **query: Any,
+    ) -> ConversationPage:
         """Return a page of what the client may see. If that is little, the page has less, and a cursor."""
         shown: list[Conversation] = []
         # An excerpt is text of any message, and a search tells whether a text is there.
         needed: Sequence[Action] = ("list", "read") if query.get("query") is not None else ("list",)
+        may_see_last = True
         for _ in range(min(MOST_QUERIES, max(MOST_LOOKED_AT // limit, 1))):
-            page = await self._app.conversations.list(
+            page = first or await self._app.conversations.list(
                 principal=caller.owner, reader=caller.principal, cursor=cursor, limit=limit, **query
             )
-            shown += [e for e in page.conversations if await self._may(caller, e.kind, e.name, *needed)]
-            cursor = page.cursor
+            allowed = [await self._may(caller, e.kind, e.name, *needed) for e in page.conversations]
+            shown += [each for each, may_see in zip(page.conversations, allowed, strict=True) if may_see]
+            first, cursor, may_see_last = None, page.cursor, not allowed or allowed[-1]
             if len(shown) >= limit or cursor is None:
                 break
+        if cursor is not None and not may_see_last:
+            cursor = await self._cursors.seal(cursor, caller.nodes)
         # A page may be longer than asked for: what was looked at is not looked at again.
         return ConversationPage(shown, cursor)
 
     async def _watch_conversations(
         self, caller: ListCaller, kind: str | None, archived: bool | None, limit: int
     ) -> AsyncGenerator[bytes, None]:
-        changes = self._app.conversations.watch(
-            principal=caller.owner, reader=caller.principal, kind=kind, archived=archived, limit=limit
+        query: dict[str, Any] = {"kind": kind, "archived": archived, "limit": limit}
+        # Another node does not tell whose a deleted conversation was: here `authorize` decides who hears of it.
+        changes = self._app.conversations._changes(
+            {"principal": caller.owner, "reader": caller.principal, **query}, tells_all_deleted=True
         )
         told = ToldConversations(lambda kind, name: self._may(caller, kind, name, "list"))
-        async with aclosing(cast(AsyncGenerator[Any, None], changes)) as watched:
+        async with aclosing(changes) as watched:
             async for change in with_pauses(watched):
                 if change is None:
                     yield KEEP_ALIVE
+                elif change.page is not None:
+                    page = await self._page(caller, first=change.page, **query)
+                    told.begin(page)
+                    yield encode_sse(msgspec.json.encode(change_json(replace(change, page=page))))
                 elif (shown := await told.shown(change)) is not None:
                     yield encode_sse(msgspec.json.encode(change_json(shown)))
 
@@ -277,11 +301,7 @@ class ListResources:
             403: `authorize` refuses `list`.
             404: It has no messages.
         """
-        kind, name = caller.conversation
-        found = await self._app.conversations.get(kind, name, principal=caller.principal)
-        if found is None:
-            raise ConversationNotFound(f"unable to find the conversation {name!r}; it has no messages, or was deleted")
-        return JSONResponse(conversation_json(found), headers={"cache-control": "no-store"})
+        return await self._as_it_is(caller, *caller.conversation)
 
     async def change_conversation(self, caller: ListCaller) -> ASGIApp:
         """Rename, archive or describe a conversation. What is left out stays.
@@ -292,7 +312,8 @@ class ListResources:
             metadata: The app's own data, a JSON object of at most 4 KiB, which replaces the one before.
         Answers:
             200: The conversation as it is now.
-            400: A field is not valid, or not known.
+            204: It was changed, and `authorize` refuses `list`.
+            400: A field is not valid, or not known; nothing was changed.
             403: `authorize` refuses `manage`.
             404: It has no messages.
         """
@@ -301,20 +322,20 @@ class ListResources:
         unknown = sorted(set(body) - {"title", "archived", "metadata"})
         if unknown:
             raise BadInput(f"unable to change the conversation; {unknown[0]!r} is not title, archived or metadata")
-        conversations = self._app.conversations
+        changes: dict[str, Any] = {}  # all are checked before one is made
         if "title" in body:
-            title = body["title"]
-            if title is not None and not isinstance(title, str):
+            if body["title"] is not None and not isinstance(body["title"], str):
                 raise BadInput('unable to rename; "title" must be text or null')
-            await conversations.rename(kind, name, title)
+            changes["title"] = checked_title(body["title"])
         if "archived" in body:
             if not isinstance(body["archived"], bool):
                 raise BadInput('unable to archive; "archived" must be true or false')
-            await conversations.archive(kind, name, archived=body["archived"])
+            changes["archived"] = body["archived"]
         if "metadata" in body:
-            if not isinstance(body["metadata"], dict):
-                raise BadInput('unable to describe the conversation; "metadata" must be an object')
-            await conversations.set_metadata(kind, name, body["metadata"])
+            changes["metadata"] = checked_metadata(body["metadata"])
+        await self._app.conversations._change(kind, name, **changes)
+        if not await self._may(caller, kind, name, "list"):
+            return Response(status_code=204)
         return await self._as_it_is(caller, kind, name)
 
     async def delete_conversation(self, caller: ListCaller) -> ASGIApp:
@@ -376,9 +397,9 @@ class ListResources:
 
     async def _as_it_is(self, caller: ListCaller, kind: str, name: str) -> ASGIApp:
         found = await self._app.conversations.get(kind, name, principal=caller.principal)
-        return JSONResponse(
-            conversation_json(found) if found is not None else {}, headers={"cache-control": "no-store"}
-        )
+        if found is None:
+            raise ConversationNotFound(f"unable to find the conversation {name!r}; it has no messages, or was deleted")
+        return JSONResponse(conversation_json(found), headers={"cache-control": "no-store"})
 
     # -- approvals ---------------------------------------------------------------------------------------------------
 
@@ -403,7 +424,7 @@ class ListResources:
                 return refusal_response(refused.status, refused.reason)
             return self._stream(caller, self._watch_approvals(caller, limit))
         settled = asked.get("settled", "0") == "1"
-        cursor = asked.get("cursor")
+        cursor = await self._cursors.open(asked.get("cursor"), caller.nodes)
         page = await self._app.approvals.list(principal=caller.owner, settled=settled, cursor=cursor, limit=limit)
         found = await self._shown(caller, page)
         if (refused := await self._record_list(caller, shown=[each["id"] for each in found["approvals"]])) is not None:
@@ -413,7 +434,10 @@ class ListResources:
     async def _shown(self, caller: ListCaller, page: ApprovalPage) -> dict[str, Any]:
         seen = [each for each in page.approvals if await self._may(caller, each.kind, each.name, "list")]
         allowed = {each.id: await self._refused(caller, each) is None for each in seen if each.status == "waiting"}
-        return approvals_json(ApprovalPage(seen, page.cursor), allowed)
+        cursor = page.cursor
+        if cursor is not None and seen[-1:] != list(page.approvals[-1:]):
+            cursor = await self._cursors.seal(cursor, caller.nodes)
+        return approvals_json(ApprovalPage(seen, cursor), allowed)
 
     async def _watch_approvals(self, caller: ListCaller, limit: int) -> AsyncGenerator[bytes, None]:
         pages = self._app.approvals.watch(principal=caller.owner, limit=limit)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Final, cast
 
-from ..agents import ConversationChange
+from ..agents import ConversationChange, ConversationPage
 
 __all__ = ["ToldConversations", "with_pauses"]
 
@@ -29,12 +28,12 @@ class ToldConversations:
         self._may = may
         self._told: dict[tuple[str, str], None] = {}
 
+    def begin(self, page: ConversationPage) -> None:
+        """Note the page that the client is shown. It replaces all that was shown before."""
+        self._told = {(each.kind, each.name): None for each in page.conversations}
+
     async def shown(self, change: ConversationChange) -> ConversationChange | None:
-        """Return the change as the client may see it; None if it may not."""
-        if change.page is not None:
-            allowed = [each for each in change.page.conversations if await self._may(each.kind, each.name)]
-            self._told = {(each.kind, each.name): None for each in allowed}
-            return replace(change, page=replace(change.page, conversations=allowed))
+        """Return a change of one conversation as the client may see it; None if it may not."""
         about = change.conversation or change
         kind, name = cast("str", about.kind), cast("str", about.name)
         is_allowed, was_told = await self._may(kind, name), (kind, name) in self._told

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import msgspec
 
@@ -39,6 +40,8 @@ MOST: Final = 200
 
 LONGEST_TITLE: Final = 200
 MOST_METADATA: Final = 4096
+MOST_TOLD: Final = 10_000
+"""Conversations that a watcher remembers having told."""
 DEEPEST_METADATA: Final = 16
 """Objects and lists inside each other: more than a few could not be written as JSON in every place."""
 
@@ -132,11 +135,13 @@ class Conversations:
             reader: `unread` is counted for this principal; by default for `principal`.
 
         Raises:
-            BadInput: the cursor is not one, the limit is out of range, or the query cannot be used: it has more than
-                200 characters or 8 words, or no word, or the app has no search.
+            BadInput: the cursor or the status is not one, the limit is out of range, or the query cannot be used: it
+                has more than 200 characters or 8 words, or no word, or the app has no search.
         """
         if not 1 <= limit <= MOST:
             raise BadInput(f"unable to list conversations; limit is {limit}, and 1 to {MOST} are allowed")
+        if status is not None and status not in get_args(ConversationStatus):
+            raise BadInput(f'unable to list; "status" is one of {", ".join(get_args(ConversationStatus))}')
         words = query_words(query) if query is not None else []
         wanted = ConversationQuery(
             owner=_id(principal),
@@ -167,11 +172,7 @@ class Conversations:
             ConversationNotFound: it has no messages.
             BadInput: the title is empty or has more than 200 characters.
         """
-        if title is not None:
-            title = " ".join(title.split())
-            if not title or len(title) > LONGEST_TITLE:
-                raise BadInput(f"unable to rename; a title has 1 to {LONGEST_TITLE} characters")
-        await self._change(kind, name, title=title)
+        await self._change(kind, name, title=checked_title(title))
 
     async def archive(self, kind: type[Agent] | str, name: str, *, archived: bool = True) -> None:
         """Archive a conversation, or bring it back with `archived=False`."""
@@ -183,15 +184,7 @@ class Conversations:
 
     async def set_metadata(self, kind: type[Agent] | str, name: str, metadata: dict[str, Any]) -> None:
         """Replace the app's own data of a conversation: a JSON object of at most 4 KiB."""
-        try:
-            size = len(msgspec.json.encode(metadata))
-        except (TypeError, ValueError, RecursionError) as exc:
-            raise BadInput(f"unable to set metadata; it is not JSON ({exc})") from None
-        if not _is_nested_at_most(metadata, DEEPEST_METADATA):
-            raise BadInput(f"unable to set metadata; its objects and lists are nested deeper than {DEEPEST_METADATA}")
-        if size > MOST_METADATA:
-            raise BadInput(f"unable to set metadata; it has {size} bytes, and {MOST_METADATA} is the limit")
-        await self._change(kind, name, metadata=metadata)
+        await self._change(kind, name, metadata=checked_metadata(metadata))
 
     async def set_retention(self, kind: type[Agent] | str, name: str, keep_for: timedelta | None) -> None:
         """Delete the conversation when nothing has happened in it for this long; None to keep it."""
@@ -301,41 +294,60 @@ class Conversations:
         """Yield the first page, then each conversation that changes or is removed.
 
         `archived` chooses the conversations of the page, as for `list`; the changes are of archived ones, too.
-        `unread` is counted for `reader`, by default for `principal`.
+        `unread` is counted for `reader`, by default for `principal`. With a `principal`, `removed` is told of
+        conversations that this watcher was told of, or whose owner the principal was until now.
 
         Several changes of one conversation may be told as one. Changes by other nodes come within about a second.
         """
-        owner, kinds, lists = _id(principal), self._kinds(kind), self._app._calls.lists
         query = {"principal": principal, "kind": kind, "archived": archived, "limit": limit, "reader": reader}
+        async with aclosing(self._changes(query, tells_all_deleted=principal is None)) as changes:
+            async for change in changes:
+                yield change
+
+    async def _changes(
+        self, query: dict[str, Any], *, tells_all_deleted: bool
+    ) -> AsyncGenerator[ConversationChange, None]:
+        """Yield what `watch` yields; with `tells_all_deleted` each deletion, whoever the owner was."""
+        owner = _id(query["principal"])
+        kinds, lists = self._kinds(query["kind"]), self._app._calls.lists
+        told: dict[tuple[str, str], None] = {}
         with lists.watching() as watcher:
-            yield await self._first_page(query)
+            yield await self._first_page(query, told)
             while True:
                 agents = await watcher.next()
                 if agents is None:
-                    yield await self._first_page(query)
+                    yield await self._first_page(query, told)
                     continue
                 for agent in agents:
                     if split_agent_id(agent)[0] not in kinds:
                         continue
                     found = await lists.find_changed(agent)
-                    change = self._change_of(agent, found, owner, _id(reader) or owner)
+                    place = self._address(agent)
+                    was_owned = tells_all_deleted or lists.last_owner(agent) == owner
+                    is_known = place in told or (found is None and was_owned)
+                    change = self._change_of(place, found, query, is_known=is_known)
+                    _remember(told, place, is_listed=change is not None and change.conversation is not None)
                     if change is not None:
                         yield change
 
-    async def _first_page(self, query: dict[str, Any]) -> ConversationChange:
-        return ConversationChange("list", page=await self.list(**query))
+    async def _first_page(self, query: dict[str, Any], told: dict[tuple[str, str], None]) -> ConversationChange:
+        page = await self.list(**query)
+        told.clear()
+        told.update(dict.fromkeys((each.kind, each.name) for each in page.conversations))
+        return ConversationChange("list", page=page)
 
     def _change_of(
-        self, agent: AgentId, found: ListedConversation | None, owner: str | None, reader: str | None
+        self, place: tuple[str, str], found: ListedConversation | None, query: dict[str, Any], *, is_known: bool
     ) -> ConversationChange | None:
+        owner = _id(query["principal"])
         if found is not None and (owner is None or found.summary.owner == owner):
-            return ConversationChange("changed", conversation=self._shown(found, reader))
-        if found is not None and found.summary.former_owner != owner:
+            return ConversationChange("changed", conversation=self._shown(found, _id(query["reader"]) or owner))
+        if not is_known and (found is None or found.summary.former_owner != owner):
             return None  # it was never this principal's
-        kind, name = self._address(agent)
-        return ConversationChange("removed", kind=kind, name=name)
+        return ConversationChange("removed", kind=place[0], name=place[1])
 
     async def _change(self, kind: type[Agent] | str, name: str, **changes: Any) -> None:
+        """Make all changes in one commit. They were checked."""
         handle = await self._found(kind, name)
         await handle._do("change_conversation", None, {"changes": changes})
 
@@ -371,12 +383,45 @@ class Conversations:
             updated_at=summary.updated_at / 1000,
             archived=summary.archived_at is not None,
             messages=summary.messages,
-            unread=None if reader is None else max(summary.messages - summary.reads.get(reader, 0), 0),
+            unread=None if reader is None else summary.messages - max(summary.reads.get(reader, 0), summary.cleared),
             metadata=msgspec.json.decode(bytes(summary.metadata)) or {},
             has_own_title=summary.title is not None,
             keep_for=None if summary.keep_for is None else summary.keep_for / 1000,
             excerpt=excerpt(found.text, words) if found.text is not None else None,
         )
+
+
+def checked_title(title: str | None) -> str | None:
+    """Return the title as it is stored; None for the first question.
+
+    Raises:
+        BadInput: it is empty or too long.
+    """
+    if title is None:
+        return None
+    title = " ".join(title.split())
+    if not title or len(title) > LONGEST_TITLE:
+        raise BadInput(f"unable to rename; a title has 1 to {LONGEST_TITLE} characters")
+    return title
+
+
+def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the app's own data of a conversation.
+
+    Raises:
+        BadInput: it is not a JSON object, or too large.
+    """
+    if not isinstance(metadata, dict):
+        raise BadInput(f"unable to set metadata; it is {type(metadata).__name__}, and must be an object")
+    try:
+        size = len(msgspec.json.encode(metadata))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise BadInput(f"unable to set metadata; it is not JSON ({exc})") from None
+    if not _is_nested_at_most(metadata, DEEPEST_METADATA):
+        raise BadInput(f"unable to set metadata; its objects and lists are nested deeper than {DEEPEST_METADATA}")
+    if size > MOST_METADATA:
+        raise BadInput(f"unable to set metadata; it has {size} bytes, and {MOST_METADATA} is the limit")
+    return metadata
 
 
 def _is_nested_at_most(value: object, depth: int) -> bool:
@@ -385,6 +430,15 @@ def _is_nested_at_most(value: object, depth: int) -> bool:
         return True
     inner: Iterable[object] = value.values() if isinstance(value, dict) else value
     return depth > 0 and all(_is_nested_at_most(each, depth - 1) for each in inner)
+
+
+def _remember(told: dict[tuple[str, str], None], place: tuple[str, str], *, is_listed: bool) -> None:
+    """Note that a watcher lists a conversation, or does not any more. The one told longest ago is forgotten."""
+    told.pop(place, None)
+    if is_listed:
+        told[place] = None
+        if len(told) > MOST_TOLD:
+            del told[next(iter(told))]
 
 
 def _not_found(name: str) -> ConversationNotFound:

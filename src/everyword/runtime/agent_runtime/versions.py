@@ -13,6 +13,7 @@ from ...errors import Rejected
 from ...ids import AgentId, MessageId, NodeId, agent_id, can_name_a_root, parent_id, split_agent_id, sub_agent_id
 from ...messages.message import UIMessage
 from ...messages.tool_calls import open_calls
+from ...principals import acting_for
 from ..api import VersionedPlace, VersionRecord
 from ..attachments import copying
 from ..directory import Directory
@@ -62,7 +63,7 @@ class VersionsAccess:
             if await loaded.actor.inspect(lambda state: bool(state.tree.nodes)):
                 raise Rejected(f"unable to fork into {other!r}; it has messages already. Choose another name.")
             async with copying(self._directory.attachments, source, loaded.actor.agent, path) as copied:
-                await loaded.actor.ask(PutMessages(copied, cause="forked", is_copy=True))
+                await loaded.actor.ask(PutMessages(copied, cause="forked", principal=acting_for(), is_copy=True))
         return other
 
     async def is_asking(self) -> bool:
