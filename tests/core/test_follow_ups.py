@@ -8,7 +8,7 @@ import msgspec
 
 from everyword.core.follow_ups import NOTIFICATION_JOB
 from everyword.core.state import FollowUps
-from everyword.events import Chunk, Event, JobAdded, Outcome, TurnEnded
+from everyword.events import Chunk, Event, Identity, JobAdded, Outcome, TurnEnded
 from everyword.ids import Millis
 from everyword.messages.tool_calls import ApprovalAnswer
 from tests.core.histories import user
@@ -97,3 +97,23 @@ def test_jobs_of_one_commit_have_numbers_of_their_own() -> None:
     assert (title.callback, notification.callback) == ("everyword.title", NOTIFICATION_JOB)
     assert notification.number == title.number + 1
     assert title.due == Millis(chat.now)
+
+
+def test_a_copy_has_no_owner_while_nodes_run_that_do_not_know_the_event() -> None:
+    ann = Identity("ann", "Ann")
+    path = [user("u")]
+    chat = stage(has_list_events=False)
+    assert kinds(chat.put(*path, cause="forked", is_copy=True, principal=ann)) == ["MessagesPut"]
+    chat = stage()
+    events = chat.put(*path, cause="forked", is_copy=True, principal=ann)
+    assert kinds(events) == ["MessagesPut", "ConversationChanged", "ConversationRead"]
+    assert chat.state.conversation is not None
+    assert (chat.state.conversation.owner, chat.state.conversation.reads) == ("ann", {"ann": 1})
+
+
+def test_a_copy_into_a_conversation_with_an_owner_changes_no_owner() -> None:
+    chat = stage()
+    chat.ask("r", user("u"), principal=Identity("bob"))
+    chat.clear()
+    events = chat.put(user("v"), cause="forked", is_copy=True, principal=Identity("ann"))
+    assert kinds(events) == ["MessagesPut"]

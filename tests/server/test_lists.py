@@ -140,6 +140,7 @@ async def test_a_conversation_is_renamed_archived_read_and_deleted() -> None:
         ("PATCH", "/conversations/chat/ann-1", {"metadata": {"x": "y" * 70_000}}, "ann", 400),
         ("PATCH", "/conversations/chat/ann-9", {"title": "x"}, "ann", 404),
         ("POST", "/conversations/chat/ann-1/read", {"messages": -1}, "ann", 400),
+        ("POST", "/conversations/chat/ann-1/read", {"message": 1}, "ann", 400),
         ("POST", "/conversations/chat/ann-1/write", {}, "ann", 404),
         ("GET", "/conversations/nope/ann-1", None, "ann", 404),
         ("GET", "/conversations?kind=nope", None, "ann", 400),
@@ -396,6 +397,14 @@ async def test_a_live_list_begins_with_the_conversations_that_are_asked_for(quer
                 await client.patch(f"/conversations/chat/{name}", headers=user("ann"), json={"archived": archived})
                 change = (await anext(events))["conversation"]
                 assert (change["name"], change["archived"]) == (name, archived)
+
+
+@pytest.mark.parametrize("query", ["query=tea", "status=waiting", "cursor=x"])
+async def test_a_live_list_refuses_what_it_does_not_do(query: str) -> None:
+    async with running() as (_, client):
+        headers = {**user("ann"), "accept": "text/event-stream"}
+        response = await client.get(f"/conversations?{query}", headers=headers)
+        assert (response.status_code, query.partition("=")[0] in response.text) == (400, True)
 
 
 @pytest.mark.parametrize("path", ["/conversations", "/approvals"])

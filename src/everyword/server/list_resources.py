@@ -226,8 +226,9 @@ class ListResources:
         kind, limit = self._kind(asked.get("kind")), _limit(asked.get("limit"))
         archived = _archived(asked.get("archived", "0"))
         if caller.wants_events:
-            if "query" in asked:
-                raise BadInput('unable to watch a search; ask for it as JSON, or leave out "query"')
+            if (name := next((each for each in ("query", "status", "cursor") if each in asked), None)) is not None:
+                what = "a search" if name == "query" else f'a list with "{name}"'
+                raise BadInput(f'unable to watch {what}; ask for it as JSON, or leave out "{name}"')
             if (refused := await self._record_list(caller, is_live=True)) is not None:
                 return refusal_response(refused.status, refused.reason)
             return self._stream(caller, self._watch_conversations(caller, kind, archived, limit))
@@ -319,9 +320,8 @@ class ListResources:
         """
         kind, name = caller.conversation
         body = await caller.body()
-        unknown = sorted(set(body) - {"title", "archived", "metadata"})
-        if unknown:
-            raise BadInput(f"unable to change the conversation; {unknown[0]!r} is not title, archived or metadata")
+        if unknown := set(body) - {"title", "archived", "metadata"}:
+            raise BadInput(f"unable to change the conversation; {min(unknown)[:80]!r} is no field of it")
         changes: dict[str, Any] = {}  # all are checked before one is made
         if "title" in body:
             if body["title"] is not None and not isinstance(body["title"], str):
@@ -357,13 +357,17 @@ class ListResources:
             messages: How many messages the client has shown (`messages` of the conversation); by default all.
         Answers:
             200: The conversation as it is now.
+            400: A field is not valid, or not known; nothing was recorded.
             403: `authorize` refuses `list`, or the principal is read-only.
             404: It has no messages.
         """
         kind, name = caller.conversation
         if caller.principal.read_only:
             return refusal_response(403, "unable to record what you read; you may only watch")
-        messages = (await caller.body()).get("messages")
+        body = await caller.body()
+        if unknown := set(body) - {"messages"}:  # a wrong name must not mean that all was read
+            raise BadInput(f"unable to record what was read; {min(unknown)[:80]!r} is not messages")
+        messages = body.get("messages")
         if messages is not None and (isinstance(messages, bool) or not isinstance(messages, int) or messages < 0):
             raise BadInput('unable to record what was read; "messages" must be a whole number')
         await self._app.conversations.mark_read(kind, name, caller.principal, messages=messages)
