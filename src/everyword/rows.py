@@ -109,6 +109,9 @@ TITLE_KEY: Final = "0"
 ALL_MESSAGES: Final = "*"
 """Key of a row of kind `text` without a body: the texts of all messages go. The title stays."""
 
+ESCAPE: Final = "\ufffd"
+"""What an escaped character of an owner begins with; two digits follow."""
+
 LISTED: Final = frozenset({SETTLED, TEXT})
 """Kinds that a store keeps for lists only: an agent is loaded without them, and `kept` does not return them."""
 
@@ -224,8 +227,15 @@ def listed_columns(body: bytes) -> list[str]:
 
 
 def listed_owner(owner: str | None) -> str:
-    """Return an owner as a column, empty for none. Different owners may have one column: compare the owners, too."""
-    return "".join(letter if letter >= " " else "\ufffd" for letter in owner) if owner is not None else ""
+    """Return an owner as a column, empty for none. Control characters, which end a column, are escaped.
+
+    Different owners have different columns: otherwise a page of one would be filled with conversations of the other.
+    """
+    return "".join(_escaped(letter) if letter < " " or letter == ESCAPE else letter for letter in owner or "")
+
+
+def _escaped(letter: str) -> str:
+    return f"{ESCAPE}{ord(letter) % 256:02x}"
 
 
 def encode_text(words: Sequence[str], text: str) -> bytes:

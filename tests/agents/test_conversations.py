@@ -186,6 +186,19 @@ async def test_bad_input_is_refused(stores: Stores) -> None:
             await app.conversations.list(status="runing")  # type: ignore[arg-type]
         with pytest.raises(BadInput, match="must be an object"):
             await app.conversations.set_metadata(Chat, "one", ["x"])  # type: ignore[arg-type]
+        for owner in ("", "\ud800", 5, "x" * 1000):
+            with pytest.raises(UsageError, match="pass a string of 1 to"):
+                await app.conversations.set_owner(Chat, "one", owner)  # type: ignore[arg-type]
+        for count in (-1, True, 1.5, "1"):
+            with pytest.raises(BadInput, match="whole number"):
+                await app.conversations.mark_read(Chat, "one", ANN, messages=count)  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match="true or false"):
+            await app.conversations.archive(Chat, "one", archived="yes")  # type: ignore[arg-type]
+        for name in ("\0", "\ud800"):
+            assert await app.conversations.get(Chat, name) is None
+            with pytest.raises(ConversationNotFound, match="can have this name"):
+                await app.conversations.rename(Chat, name, "x")
+        await ask(app, "one", "again")
         with pytest.raises(BadInput, match="not the id"):
             await app.approvals.answer("%%%", True)
 

@@ -137,6 +137,10 @@ async def test_owners_that_differ_in_unprintable_characters_are_different(stores
         await put(store, "chat/b", conversation(2, owner="ann\t\n"))
         assert await names(store, owner="ann\t\0") == ["chat/a"]
         assert await names(store, owner="ann\t\n") == ["chat/b"]
+        await put(store, "chat/c", conversation(3, owner="ann\ufffd00"))
+        await put(store, "chat/d", conversation(4, owner="ann\0"))
+        for owner, agent in (("ann\t\0", "chat/a"), ("ann\ufffd00", "chat/c"), ("ann\0", "chat/d")):
+            assert await names(store, owner=owner, limit=1) == [agent]  # a page is not filled with those of another
 
 
 async def test_a_conversation_is_found_as_it_was_last_written(stores: Stores) -> None:

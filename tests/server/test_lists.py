@@ -337,6 +337,16 @@ async def test_a_live_list_begins_with_a_full_page_though_much_is_hidden() -> No
             assert await anext(events) == {"type": "removed", "kind": "chat", "name": "ann-0"}
 
 
+async def test_a_live_inbox_is_silent_about_calls_that_are_hidden() -> None:
+    async with running() as (app, client), live(client, "/approvals?scope=all", "ann") as inbox:
+        assert (await anext(inbox))["approvals"] == []
+        async with live(client, "/approvals?scope=all", "staff") as seen:
+            while not (await anext(seen))["approvals"]:
+                await said(app, "bob-1", "pay", "bob", Till)
+        await said(app, "ann-1", "pay", "ann", Till)
+        assert [each["name"] for each in (await anext(inbox))["approvals"]] == ["ann-1"]
+
+
 async def test_a_client_that_may_not_see_a_conversation_is_not_shown_it_after_a_change() -> None:
     def authorize(principal: Principal, action: str, kind: str, name: str) -> bool:
         return action == "manage"

@@ -68,7 +68,7 @@ class ConversationOptions:
                 f"unable to use {type(chosen).__name__} as an owner; ConversationOptions.owner must be a function, "
                 "not async, that returns a principal, its id, or None"
             )
-        return chosen.id if isinstance(chosen, Principal) else chosen
+        return Principal(chosen).id if isinstance(chosen, str) else chosen.id if chosen is not None else None
 
 
 class OwnJobs:

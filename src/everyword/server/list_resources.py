@@ -367,10 +367,7 @@ class ListResources:
         body = await caller.body()
         if unknown := set(body) - {"messages"}:  # a wrong name must not mean that all was read
             raise BadInput(f"unable to record what was read; {min(unknown)[:80]!r} is not messages")
-        messages = body.get("messages")
-        if messages is not None and (isinstance(messages, bool) or not isinstance(messages, int) or messages < 0):
-            raise BadInput('unable to record what was read; "messages" must be a whole number')
-        await self._app.conversations.mark_read(kind, name, caller.principal, messages=messages)
+        await self._app.conversations.mark_read(kind, name, caller.principal, messages=body.get("messages"))
         return await self._as_it_is(caller, kind, name)
 
     async def export_conversation(self, caller: ListCaller) -> ASGIApp:
@@ -445,12 +442,17 @@ class ListResources:
 
     async def _watch_approvals(self, caller: ListCaller, limit: int) -> AsyncGenerator[bytes, None]:
         pages = self._app.approvals.watch(principal=caller.owner, limit=limit)
+        before: tuple[Any, bool] | None = None
         async with aclosing(cast(AsyncGenerator[Any, None], pages)) as watched:
             async for page in with_pauses(watched):
                 if page is None:
                     yield KEEP_ALIVE
-                else:
-                    yield encode_sse(msgspec.json.encode({"type": "list", **await self._shown(caller, page)}))
+                    continue
+                shown = await self._shown(caller, page)
+                told = shown["approvals"], shown["cursor"] is None
+                if told != before:  # a change that is hidden must not be told by a list that is the same
+                    yield encode_sse(msgspec.json.encode({"type": "list", **shown}))
+                before = told
 
     async def get_approval(self, caller: ListCaller) -> ASGIApp:
         """Return a call that waits for an approval: as JSON, or for a browser as a page with two buttons.

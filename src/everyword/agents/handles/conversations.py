@@ -162,7 +162,10 @@ class Conversations:
         self, kind: type[Agent] | str, name: str, *, principal: Principal | str | None = None
     ) -> Conversation | None:
         """Return one conversation; None if it has no messages. `unread` is counted for `principal`."""
-        found = await self._app._calls.lists.find_conversation(self._agent(kind, name))
+        try:
+            found = await self._app._calls.lists.find_conversation(self._agent(kind, name))
+        except ConversationNotFound:
+            return None
         return self._shown(found, _id(principal)) if found is not None else None
 
     async def rename(self, kind: type[Agent] | str, name: str, title: str | None) -> None:
@@ -176,6 +179,8 @@ class Conversations:
 
     async def archive(self, kind: type[Agent] | str, name: str, *, archived: bool = True) -> None:
         """Archive a conversation, or bring it back with `archived=False`."""
+        if not isinstance(archived, bool):
+            raise BadInput('unable to archive; "archived" must be true or false')
         await self._change(kind, name, archived=archived)
 
     async def set_owner(self, kind: type[Agent] | str, name: str, owner: Principal | str | None) -> None:
@@ -196,7 +201,15 @@ class Conversations:
     async def mark_read(
         self, kind: type[Agent] | str, name: str, principal: Principal | str, *, messages: int | None = None
     ) -> None:
-        """Record what a principal has read: all messages, or the first `messages` (`Conversation.messages`)."""
+        """Record what a principal has read: all messages, or the first `messages` (`Conversation.messages`).
+
+        Raises:
+            ConversationNotFound: it has no messages.
+            BadInput: `messages` is not a count.
+        """
+        count: object = 0 if messages is None else messages
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise BadInput('unable to record what was read; "messages" must be a whole number')
         handle = await self._found(kind, name)
         await handle._do("mark_read", None, {"principal": _id(principal), "messages": messages})
 
@@ -358,6 +371,8 @@ class Conversations:
         return self._app._handle_at(agent)
 
     def _agent(self, kind: type[Agent] | str, name: str) -> AgentId:
+        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ConversationNotFound(f"unable to find a conversation named {name[:80]!r}; none can have this name")
         return agent_id(agent_kind(self._app._class(kind)), name)
 
     def _kinds(self, kind: type[Agent] | str | None) -> Sequence[str]:
@@ -446,7 +461,9 @@ def _not_found(name: str) -> ConversationNotFound:
 
 
 def _id(principal: Principal | str | None) -> str | None:
-    return principal.id if isinstance(principal, Principal) else principal
+    if principal is None or isinstance(principal, Principal):
+        return principal.id if principal is not None else None
+    return Principal(principal).id  # raises UsageError for what cannot be an id: no store could keep it
 
 
 def write_cursor(*place: Any) -> str:
