@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from everyword.core.commands import ChangeConversation
 from everyword.core.follow_ups import NOTIFICATION_JOB
 from everyword.core.state import FollowUps
 from everyword.events import Chunk, Event, Identity, JobAdded, Outcome, TurnEnded
@@ -117,3 +118,14 @@ def test_a_copy_into_a_conversation_with_an_owner_changes_no_owner() -> None:
     chat.clear()
     events = chat.put(user("v"), cause="forked", is_copy=True, principal=Identity("ann"))
     assert kinds(events) == ["MessagesPut"]
+
+
+def test_a_models_title_that_comes_after_a_clear_is_dropped() -> None:
+    chat = stage(follow_ups=FollowUps(has_titles=True))
+    chat.ask("r", user("u"))
+    assert len(pick(JobAdded, chat.run(1, *text("fine")))) == 1
+    chat.clear()
+    assert chat.tell(ChangeConversation(title="About u", titled_by="model")) == []
+    chat.ask("s", user("v"))
+    assert len(pick(JobAdded, chat.run(2, *text("fine")))) == 1
+    assert kinds(chat.tell(ChangeConversation(title="About v", titled_by="model"))) == ["ConversationChanged"]
