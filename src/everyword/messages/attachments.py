@@ -33,6 +33,7 @@ __all__ = [
 JsonObject = dict[str, Any]
 
 _HASH: Final = re.compile(r"/attachments/([0-9a-f]{64})(?:[?#]|$)")
+_IS_BASE64: Final = re.compile(r"; *base64$", re.IGNORECASE)
 _REFERENCE: Final = re.compile(rb"/attachments/([0-9a-f]{64})(?![0-9a-f])")
 
 
@@ -138,13 +139,16 @@ def _is_large(part: Mapping[str, Any], limit: int) -> bool:
 
 
 def decode_data_url(url: str) -> bytes | None:
-    """Return the content of a `data:` URL; None if it has none, or is not valid."""
+    """Return the content of a `data:` URL, as a browser reads it; None if it has none, or is not valid."""
     head, comma, body = url.partition(",")
     if not comma:
         return None
-    if not head.lower().endswith(";base64"):
-        return unquote_to_bytes(body) or None
+    content = unquote_to_bytes(body) if "%" in body or not body.isascii() else body.encode()
+    if _IS_BASE64.search(head) is None:
+        return content or None
+    # Line breaks and missing padding are allowed. Other characters are not; without `strict_mode` they are left out.
+    content = content.translate(None, b" \t\n\f\r").rstrip(b"=")
     try:
-        return binascii.a2b_base64(body) or None
+        return binascii.a2b_base64(content + b"=" * (-len(content) % 4), strict_mode=True) or None
     except (binascii.Error, ValueError):
         return None
