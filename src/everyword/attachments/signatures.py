@@ -15,17 +15,22 @@ __all__ = ["LinkSigner"]
 
 KEYS: Final = "keys/"
 
+READ_AGAIN: Final = 1000
+"""Milliseconds between two times that the keys are read because of a signature that fits none."""
+
 
 class LinkSigner:
     """Signs and checks links. Without a key of the app's, it uses one that is kept beside the contents.
 
-    Nodes that start at the same time may each store a key: all of them count, and the first by name signs.
+    Nodes that start at the same time may each store a key: all of them count, and the first by name signs. A node that
+    has read the keys before another one stored its own reads them again when it meets a signature that it cannot check.
     """
 
     def __init__(self, store: BlobStore, key: bytes | None = None) -> None:
         self._store = store
         self._keys: Sequence[bytes] = [key] if key is not None else []
         self._is_given = key is not None
+        self._read_again_at = 0
 
     async def sign(self, agent: AgentId, sha256: str, expires: int) -> str:
         """Return the query of a link that is valid until `expires`, in seconds since 1970."""
@@ -39,8 +44,17 @@ class LinkSigner:
             return False
         if not self._keys:
             await self._load()
+        if self._is_signed(agent, sha256, int(expires), signature):
+            return True
+        if self._is_given or now < self._read_again_at:
+            return False
+        self._read_again_at = now + READ_AGAIN
+        self._keys = await self._stored() or self._keys
+        return self._is_signed(agent, sha256, int(expires), signature)
+
+    def _is_signed(self, agent: AgentId, sha256: str, expires: int, signature: str) -> bool:
         return any(
-            hmac.compare_digest(_signature(key, agent, sha256, int(expires)).encode(), signature.encode())
+            hmac.compare_digest(_signature(key, agent, sha256, expires).encode(), signature.encode())
             for key in self._keys
         )
 
