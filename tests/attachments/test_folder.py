@@ -1,8 +1,9 @@
-"""A folder of attachments whose readers are cancelled."""
+"""A folder of attachments: what is on the disk when a content is stored, and readers that are cancelled."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -37,3 +38,15 @@ async def test_a_file_that_is_opened_for_a_cancelled_reader_is_closed(
     go_on.set()
     await asyncio.get_running_loop().shutdown_default_executor()
     assert [file.closed for file in opened] == [True]
+
+
+async def test_the_names_of_new_folders_are_on_the_disk_when_a_content_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = list[Path]()
+    monkeypatch.setattr(folder, "_sync_folder", synced.append)
+    root = tmp_path / "chat.db.attachments"
+    await FolderBlobStore(root).put("agents/a/b", pieces_of(b"content"))
+    assert {tmp_path, root, root / "agents", root / "agents" / "a"} <= set(synced)
+    assert synced[-1] == root / "agents" / "a"
+    assert os.listdir(root / "agents" / "a") == ["b"]

@@ -145,14 +145,29 @@ def _unavailable(exc: OSError) -> AttachmentsUnavailable:
 
 
 def _open_new(path: Path) -> IO[bytes]:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     return open(path, "xb")
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it. Their names are written to the disk: without them, its files are lost."""
+    while True:
+        try:
+            folder.mkdir()
+        except FileNotFoundError:  # again, if a deletion at the same time removes the folder above
+            _make_folder(folder.parent)
+        except FileExistsError:
+            if folder.exists() and not folder.is_dir():
+                raise
+            return None
+        else:
+            return _sync_folder(folder.parent)
 
 
 def _replace(source: Path, target: Path) -> None:
     """Rename a file. The folder of the target may be removed, empty, by a deletion at the same time."""
     while True:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         try:
             os.replace(source, target)
         except FileNotFoundError:
