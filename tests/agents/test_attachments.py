@@ -65,6 +65,26 @@ async def test_a_model_reads_that_a_file_is_gone_and_the_turn_goes_on() -> None:
         assert "The file a.png (image/png) cannot be shown; it is not stored any more." in Converting.made["to_openai"]
 
 
+async def test_an_adapter_reads_no_more_than_a_model_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Measuring(MemoryBlobStore):
+        def read_now(self, key: str, length: int | None = None) -> bytes:
+            content = super().read_now(key, length)
+            read.append(len(content))
+            return content
+
+    read: list[int] = []
+    monkeypatch.setattr("everyword.messages.attachment_contents.MOST_FOR_MODEL", len(PNG) + 10)
+    async with app_of(Converting, store=Measuring()) as app:
+        files = await app.attachments.of(Converting, "ann")
+        large, small = [await files.put(PNG * size, "image/png", filename=f"{size}.png") for size in (9, 1)]
+        asked = [photo("u1", large), photo("u2", small)]
+        assert (await app.get(Converting, "ann").save_messages(asked)).status == "completed"
+    assert read == [len(PNG), 11] * 3, "of a file that does not fit, one byte more than fits"
+    for made in Converting.made.values():
+        assert "The file 9.png (image/png) cannot be shown; there are too many files." in made
+        assert "iVBORw0KG" in made
+
+
 async def test_object_storage_is_read_before_an_adapter_converts() -> None:
     made: list[str] = []
 

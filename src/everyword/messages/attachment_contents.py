@@ -25,7 +25,8 @@ __all__ = [
 MOST_FOR_MODEL: Final = 50 * 1024 * 1024
 """Bytes of attachments that a model is given at once, those of the newest messages first. Providers take less."""
 
-Read = Callable[[str], bytes]
+Read = Callable[[str, int], bytes | None]
+"""Reads a content by its hash; None if it has more than so many bytes."""
 
 attachment_reader: ContextVar[Read | None] = ContextVar("everyword_attachment_reader", default=None)
 """Reads an attachment of the agent whose code runs, by its hash. The adapters use it for messages that have URLs."""
@@ -60,12 +61,11 @@ def with_read_contents(messages: Sequence[Message]) -> list[Message]:
     urls, left = dict[str, str | None](), MOST_FOR_MODEL
     for sha256 in hashes:
         try:
-            content = read(sha256)
+            content = read(sha256, left)
         except AttachmentMissing:
             continue
-        fits = len(content) <= left
-        left -= len(content) if fits else 0
-        urls[sha256] = as_data_url(content) if fits else None
+        left -= len(content or b"")
+        urls[sha256] = as_data_url(content) if content is not None else None
     return with_contents(messages, urls)
 
 

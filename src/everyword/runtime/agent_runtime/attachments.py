@@ -10,6 +10,7 @@ from ...errors import AttachmentMissing, AttachmentRefused, UsageError
 from ...ids import AgentId
 from ...messages.attachments import has_large_data_url, move_data_urls, referenced_by
 from ...principals import acting_for
+from ..attachment_reader import AttachmentReader
 from ..attachments import Attachments
 from ..directory import Directory
 
@@ -82,14 +83,15 @@ class AttachmentsAccess:
                 return None
         return b"".join([piece async for piece in attachments.read(agent, sha256)])
 
-    def read_now(self, sha256: str) -> bytes:
-        """Return a content without waiting, from a folder or from memory.
+    def read_now(self, sha256: str, most: int) -> bytes | None:
+        """Return a content without waiting, from a folder or from memory; None if it has more than `most` bytes.
 
         Raises:
             AttachmentMissing: it is not stored.
             UsageError: the store cannot be read without waiting.
         """
-        return self._place().read_now(self._directory.stored_ids.known(self._agent), sha256)
+        agent = self._directory.stored_ids.known(self._agent)
+        return AttachmentReader(self._place(), agent).read_now(sha256, most)
 
     async def link(self, sha256: str, seconds: float) -> str:
         """Return a link with which the content can be read for so long, by everybody who has the link."""
