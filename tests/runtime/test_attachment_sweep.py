@@ -209,6 +209,19 @@ async def test_a_conversation_that_another_node_has_deleted_gets_a_swept_folder_
     assert [folder.agent async for folder in folders(blobs)] == [ANN]
 
 
+async def test_an_upload_into_a_folder_that_is_deleted_meanwhile_is_swept() -> None:
+    class Deleting(MemoryBlobStore):
+        """A store in which the conversation is deleted right before the content of an upload is put into it."""
+
+        async def move(self, source: str, target: str) -> None:
+            await attachments.drop(ANN)
+            await super().move(source, target)
+
+    attachments = Attachments(blobs := Deleting())
+    await attachments.upload(ANN, pieces_of(b"late"), "text/plain", None)
+    assert [(folder.agent, len(folder.blobs)) async for folder in folders(blobs)] == [(ANN, 1)]
+
+
 async def test_destroying_an_agent_deletes_its_attachments_and_no_others() -> None:
     blobs = MemoryBlobStore()
     async with serving(blobs, grace=3600) as app:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -15,7 +16,8 @@ from starlette.routing import Mount
 
 from everyword import AttachmentOptions, Connecting, Everyword, Limits, Principal, Reject, Upload
 from everyword.attachments.folder import FolderBlobStore
-from everyword.attachments.keys import blob_key
+from everyword.attachments.keys import blob_key, hash_in
+from everyword.attachments.memory import MemoryBlobStore
 from everyword.errors import UsageError
 from everyword.ids import AgentId
 from everyword.messages.attachments import attachment_hash
@@ -140,6 +142,29 @@ async def test_uploads_have_limits_and_leave_nothing_behind(tmp_path: Path) -> N
         assert sorted(blob.size for blob in kept if not blob.key.endswith("/agent")) == [10, 40_000]
 
 
+async def test_uploads_at_the_same_time_share_the_limit_of_their_conversation() -> None:
+    blobs, begun, go_on = MemoryBlobStore(), asyncio.Semaphore(0), asyncio.Event()
+
+    async def slow(mark: bytes) -> Any:
+        yield mark * 20_000
+        begun.release()
+        await go_on.wait()
+        yield mark * 20_000
+
+    options = {"limits": Limits(attachments=60_000), "attachments": AttachmentOptions(store=blobs)}
+    async with talking(chat(Chat, **options)) as client:
+        uploads = [asyncio.create_task(client.post("attachments", content=slow(mark))) for mark in (b"a", b"b")]
+        for _ in uploads:
+            await begun.acquire()
+        go_on.set()
+        answers = sorted([(await upload).status_code for upload in uploads])
+        assert answers in ([201, 413], [413, 413])
+        assert sum([blob.size async for blob in blobs.list("agents/")]) < 60_000
+        assert (await client.post("attachments", content=b"c" * 15_000)).status_code == 201, (
+            "refused bytes are free again"
+        )
+
+
 async def test_types_and_a_check_of_the_app_decide_what_is_stored() -> None:
     seen: list[Upload] = []
 
@@ -187,6 +212,28 @@ async def test_uploading_needs_the_right_to_ask_and_reading_that_to_read() -> No
 NAME_URL = f"/agents/chat/ann/{PATH}"
 
 
+async def test_a_file_that_is_deleted_while_it_is_asked_for_is_404() -> None:
+    class Deleting(MemoryBlobStore):
+        """A store from which a content is deleted by another process, right after it was found."""
+
+        async def find(self, key: str) -> Any:
+            found = await super().find(key)
+            if hash_in(key) is not None and is_read:
+                await self.delete(key)
+            return found
+
+    is_read = False
+    app = chat(Chat, attachments=AttachmentOptions(store=Deleting()))
+    async with talking(app) as client:
+        for is_signed in (False, True):
+            is_read = False
+            await client.post("attachments", content=PNG, headers=IS_PNG)
+            link = await app.attachments.signed_url(Chat, "ann", NAME_URL)
+            is_read = True
+            gone = await client.get(link.removeprefix("/agents/chat/ann/") if is_signed else PATH)
+            assert (gone.status_code, gone.text) == (404, f"unable to read attachment {NAME}; it is not stored\n")
+
+
 async def test_a_conversation_does_not_read_what_another_one_has() -> None:
     async with serving(chat(Chat)) as url, connect(f"{url}/agents/chat") as client:
         await client.post("ann/attachments", content=PNG, headers=IS_PNG)
@@ -208,7 +255,9 @@ async def test_a_signed_link_is_read_until_it_expires_and_only_as_it_was_made() 
         assert (await client.get(link)).content == PNG
         assert (await client.get(link, headers={"range": "bytes=0-3"})).content == PNG[:4]
         assert (await client.post(link)).status_code == 403
-        for changed in (link[:-1] + ("0" if link[-1] != "0" else "1"), link.replace("expires=", "expires=9")):
+        bare = link.partition("?")[0]
+        changes = link[:-1] + ("0" if link[-1] != "0" else "1"), link.replace("expires=", "expires=9")
+        for changed in (*changes, f"{bare}?expires=1&signature=", f"{bare}?signature=é"):
             refused = await client.get(changed)
             assert (refused.status_code, "expired or was changed" in refused.text) == (403, True)
         assert (await client.get(link.replace("/ann/", "/bob/"))).status_code == 403

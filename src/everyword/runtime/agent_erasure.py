@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..attachments.keys import blob_key, folder_of
+from ..attachments.keys import blob_key
 from ..core.commands import CancelJobs, CancelTurns, EndFiber
 from ..core.erasure import Eraser, Target
 from ..core.evolve import evolve
@@ -158,5 +158,4 @@ async def _delete_files(directory: Directory, agent: AgentId, files: set[str], r
         for sha256 in sorted(files - kept):
             directory.check_lease(agent)
             deleted += await attachments.holds.delete(attachments.store, blob_key(agent, sha256), touched)
-    attachments.forget(folder_of(agent))
     return deleted

@@ -176,8 +176,6 @@ class AttachmentSweep:
             if await self._is_abandoned(await self._listed(path, agent)):
                 directory.check_lease(agent)
                 await attachments.holds.delete(attachments.store, owner_key(path), touched)
-        if deleted:
-            attachments.forget(path)
         return deleted
 
     async def _listed(self, path: str, agent: AgentId) -> Folder:

@@ -36,6 +36,7 @@ from ..messages.attachments import (
     referenced_by,
     with_agent_path,
 )
+from .attachment_quota import AttachmentQuota, Reservation
 
 __all__ = ["AttachmentRules", "Attachments", "Scan", "Upload", "copying", "storing"]
 
@@ -93,8 +94,7 @@ class Attachments:
         self.store, self.rules = store, rules if rules is not None else AttachmentRules()
         self.signer = LinkSigner(store, key)
         self._holds = BlobHolds()
-        self._used: dict[str, int] = {}
-        """Folder → bytes in it; counted when it is first written to."""
+        self._quota = AttachmentQuota(store, self.rules.conversation)
 
     @property
     def holds(self) -> BlobHolds:
@@ -134,16 +134,7 @@ class Attachments:
                 move_data_urls, messages, self.rules.inline_limit, lambda sha256: self.url(agent, sha256, prefix)
             )
         async with self.holding(agent, referenced_by(messages)):
-            for each in contents:
-                if await self.store.find(blob_key(agent, each.sha256)) is not None:
-                    continue  # the client sends its history again, and has not heard where the content is
-                try:
-                    await self._keep(agent, each.content, each.sha256, each.media_type, each.filename, sender)
-                except AttachmentRefused as exc:
-                    raise AttachmentRefused(
-                        f"unable to take message {each.message[:100]!r}; {str(exc).partition('; ')[2]}",
-                        status=exc.status,
-                    ) from exc
+            await self._keep_files(agent, contents, sender)
             yield messages
 
     async def put(
@@ -151,8 +142,8 @@ class Attachments:
     ) -> JsonObject:
         """Store a content that is in memory; return the file part for a message."""
         sha256 = await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
-        async with self.holding(agent, [sha256]):
-            await self._keep(agent, content, sha256, media_type, filename, sender)
+        async with self.holding(agent, [sha256]), self._writing(agent) as reserved:
+            await self._keep(agent, reserved, content, sha256, media_type, filename, sender)
         return self._part(agent, sha256, media_type, filename, None)
 
     async def upload(
@@ -171,25 +162,43 @@ class Attachments:
             AttachmentRefused: it is too large, or may not be stored.
         """
         incoming = f"{INCOMING}/{secrets.token_hex(16)}"
-        measured = _Measured(pieces, self.rules, await self._room(agent))
-        try:
-            await self.store.put(incoming, measured.pieces())
-            sha256 = measured.digest.hexdigest()
-            await self._check(agent, incoming, sha256, media_type, filename, measured.size, measured.first, sender)
-            key = blob_key(agent, sha256)
-            async with self.holding(agent, [sha256]):
-                await self._name_folder(agent)
-                known = await self.store.find(key)
-                await self.store.move(incoming, key)  # also a known one: its grace time begins anew
-        except BaseException:
-            await asyncio.shield(self.store.delete(incoming))
-            raise
-        self._count(agent, measured.size if known is None else 0)
+        async with self._quota.reserving(folder_of(agent)) as reserved:
+            measured = _Measured(pieces, self.rules.upload, reserved)
+            try:
+                await self.store.put(incoming, measured.pieces())
+                sha256 = measured.digest.hexdigest()
+                await self._check(agent, incoming, sha256, media_type, filename, measured.size, measured.first, sender)
+                key = blob_key(agent, sha256)
+                async with self.holding(agent, [sha256]), self._writing(agent):
+                    is_new = await self.store.find(key) is None
+                    await self.store.move(incoming, key)  # also a known one: its grace time begins anew
+            except BaseException:
+                await asyncio.shield(self.store.delete(incoming))
+                raise
+            if is_new:
+                reserved.confirm()
         return self._part(agent, sha256, media_type, filename, prefix)
+
+    async def _keep_files(self, agent: AgentId, files: Sequence[MovedFile], sender: Identity | None) -> None:
+        """Store the contents of messages that are not stored yet."""
+        # A client sends its history again, and with it contents of which it has not heard where they are.
+        new = [each for each in files if await self.store.find(blob_key(agent, each.sha256)) is None]
+        if not new:
+            return
+        async with self._writing(agent) as reserved:
+            for each in new:
+                try:
+                    await self._keep(agent, reserved, each.content, each.sha256, each.media_type, each.filename, sender)
+                except AttachmentRefused as exc:
+                    raise AttachmentRefused(
+                        f"unable to take message {each.message[:100]!r}; {str(exc).partition('; ')[2]}",
+                        status=exc.status,
+                    ) from exc
 
     async def _keep(
         self,
         agent: AgentId,
+        reserved: Reservation,
         content: bytes,
         sha256: str,
         media_type: str,
@@ -199,10 +208,9 @@ class Attachments:
         if len(content) > self.rules.upload:
             raise _too_large(self.rules.upload)
         key, incoming = blob_key(agent, sha256), f"{INCOMING}/{secrets.token_hex(16)}"
-        known = await self.store.find(key)
-        if known is None and len(content) > await self._room(agent):
-            raise _no_room(self.rules.conversation)
-        await self._name_folder(agent)
+        is_new = await self.store.find(key) is None
+        if is_new:
+            reserved.add(len(content))
         first = content[:SNIFFED]
         if self.rules.scan is None:
             await self._check(agent, key, sha256, media_type, filename, len(content), first, sender)
@@ -215,7 +223,8 @@ class Attachments:
             except BaseException:
                 await asyncio.shield(self.store.delete(incoming))
                 raise
-        self._count(agent, len(content) if known is None else 0)
+        if is_new:
+            reserved.confirm()
 
     async def _check(
         self,
@@ -250,27 +259,22 @@ class Attachments:
             why = verdict if isinstance(verdict, str) else "it was refused"
             raise AttachmentRefused(f"unable to store the file; {why}")
 
-    async def _name_folder(self, agent: AgentId) -> None:
-        """Write the agent's id into its folder, before a content, or the content would never be swept.
+    @asynccontextmanager
+    async def _writing(self, agent: AgentId) -> AsyncIterator[Reservation]:
+        """Write contents of a conversation inside the block; its folder says which agent it belongs to.
 
-        Nothing remembers that it is there: another node may have deleted the folder meanwhile.
+        A folder that does not say so is never swept. The agent's id is written before the contents, because of crashes,
+        and looked for again after them, because the folder may have been deleted meanwhile, here or by another node.
         """
+        await self._name_folder(agent)
+        async with self._quota.reserving(folder_of(agent)) as reserved:
+            yield reserved
+        await self._name_folder(agent)
+
+    async def _name_folder(self, agent: AgentId) -> None:
         name = owner_key(folder_of(agent))
         if await self.store.find(name) is None:
             await self.store.put(name, pieces_of(root_id(agent).encode()))
-
-    async def _room(self, agent: AgentId) -> int:
-        """Return how many more bytes the conversation may have."""
-        folder = folder_of(agent)
-        if folder not in self._used:
-            sizes = [blob.size async for blob in self.store.list(f"{folder}/")]
-            self._used.setdefault(folder, sum(sizes))
-        return self.rules.conversation - self._used[folder]
-
-    def _count(self, agent: AgentId, size: int) -> None:
-        folder = folder_of(agent)
-        if folder in self._used:
-            self._used[folder] += size
 
     def _part(
         self, agent: AgentId, sha256: str, media_type: str, filename: str | None, prefix: str | None
@@ -280,12 +284,11 @@ class Attachments:
 
     async def copy(self, source: AgentId, target: AgentId, hashes: Iterable[str]) -> None:
         """Copy contents to another conversation, piece by piece; what is not stored is left out."""
-        await self._name_folder(target)
-        for sha256 in hashes:
-            blob = await self.store.find(blob_key(source, sha256))
-            if blob is not None:
-                await self.store.put(blob_key(target, sha256), self.read(source, sha256))
-        self._used.pop(folder_of(target), None)
+        async with self._writing(target):
+            for sha256 in hashes:
+                blob = await self.store.find(blob_key(source, sha256))
+                if blob is not None:
+                    await self.store.put(blob_key(target, sha256), self.read(source, sha256))
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -323,14 +326,8 @@ class Attachments:
         """Delete everything of a conversation, if this is its root agent; called when the agent is destroyed."""
         if agent != root_id(agent):
             return
-        folder = folder_of(agent)
-        self.forget(folder)
-        for blob in [each async for each in self.store.list(f"{folder}/")]:
+        for blob in [each async for each in self.store.list(f"{folder_of(agent)}/")]:
             await self.store.delete(blob.key)
-
-    def forget(self, folder: str) -> None:
-        """Count the bytes in a folder anew before the next content is stored."""
-        self._used.pop(folder, None)
 
 
 @asynccontextmanager
@@ -423,17 +420,16 @@ class BlobHolds:
 class _Measured:
     """The pieces of an upload while they pass: their size, their hash and their first bytes."""
 
-    def __init__(self, pieces: AsyncIterable[bytes], rules: AttachmentRules, room: int) -> None:
-        self._pieces, self._rules, self._room = pieces, rules, room
+    def __init__(self, pieces: AsyncIterable[bytes], most: int, reserved: Reservation) -> None:
+        self._pieces, self._most, self._reserved = pieces, most, reserved
         self.size, self.first, self.digest = 0, b"", hashlib.sha256()
 
     async def pieces(self) -> AsyncIterator[bytes]:
         async for piece in self._pieces:
             self.size += len(piece)
-            if self.size > self._rules.upload:
-                raise _too_large(self._rules.upload)
-            if self.size > self._room:
-                raise _no_room(self._rules.conversation)
+            if self.size > self._most:
+                raise _too_large(self._most)
+            self._reserved.add(len(piece))
             if len(self.first) < SNIFFED:
                 self.first = (self.first + piece)[:SNIFFED]
             self.digest.update(piece)
@@ -443,12 +439,4 @@ class _Measured:
 def _too_large(most: int) -> AttachmentRefused:
     return AttachmentRefused(
         f"unable to store the file; it is larger than {most / 1024 / 1024:g} MiB, the limit of this server", status=413
-    )
-
-
-def _no_room(most: int) -> AttachmentRefused:
-    return AttachmentRefused(
-        f"unable to store the file; the conversation would have more than {most / 1024 / 1024:g} MiB of files, the "
-        "limit of this server",
-        status=413,
     )

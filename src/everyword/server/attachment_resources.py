@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from ..attachments.media_types import OCTETS, SNIFFED, served_type
-from ..errors import AgentStopped, AttachmentRefused, BadInput, EverywordError, public_text
+from ..errors import AgentStopped, AttachmentMissing, AttachmentRefused, BadInput, EverywordError, public_text
 from ..ids import AgentId, id_problem, split_agent_id
 from ..runtime.attachments import Attachments
 from .agent_urls import find_address
@@ -154,7 +154,7 @@ async def answer_signed(service: Service, connection: HTTPConnection, permission
     if address is None or sha256 is None or attachments is None:
         return None
     given = parse_qs(connection.scope.get("query_string", b"").decode("latin-1"))
-    expires, signature = given.get("expires", [""])[-1], given["signature"][-1]
+    expires, signature = given.get("expires", [""])[-1], given.get("signature", [""])[-1]
     try:
         now = service.directory.clock.now()
         is_valid = await attachments.signer.is_valid(address.agent, sha256, expires, signature, now)
@@ -194,12 +194,15 @@ async def content_response(
     """
     blob = await attachments.find(agent, sha256) if attachments is not None else None
     if attachments is None or blob is None:
-        return refusal_response(404, f"unable to read attachment {sha256}; it is not stored")
+        return _not_stored(sha256)
     headers = {**SAFE, **headers, "etag": f'"{sha256}"'}
     asked = connection.headers
     if f'"{sha256}"' in asked.get("if-none-match", "") or asked.get("if-none-match") == "*":
         return Response(status_code=304, headers=headers)
-    first = b"".join([piece async for piece in attachments.read(agent, sha256, 0, SNIFFED)])
+    try:
+        first = b"".join([piece async for piece in attachments.read(agent, sha256, 0, SNIFFED)])
+    except AttachmentMissing:  # it was deleted meanwhile
+        return _not_stored(sha256)
     media_type, is_shown = served_type(first)
     headers["content-type"] = media_type
     # Without a name, so that the `download` of a link on a page names the file.
@@ -217,6 +220,10 @@ async def content_response(
         return Response(status_code=status, headers=headers)
     pieces = _pieces(attachments.read(agent, sha256, start, end - start), may_go_on)
     return StreamedResponse(pieces, headers, held, admit, status=status)
+
+
+def _not_stored(sha256: str) -> Response:
+    return refusal_response(404, f"unable to read attachment {sha256}; it is not stored")
 
 
 async def _pieces(
