@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conversation import Conversation
-from tests.browser.kit import assert_in_step
+from tests.browser.kit import WHOLE, assert_in_step, half_answered
 from tests.browser.server_control import KillableServer
 from tests.browser.stock_page import NETWORK, Tab
 from tests.browser.use_chat_page import plain_tab
@@ -109,6 +109,33 @@ def test_a_photo_that_is_sent_again_before_the_client_has_heard_is_the_same_phot
     tab.until_answer("You said: next", status="ready")
     assert chat.stored[:2] == stored
     assert_in_step(chat, tab)
+
+
+def test_a_refused_photo_does_not_end_the_conversation(chat: Conversation) -> None:
+    no_photo = {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{'A' * 40_000}"}
+    tab = opened(chat)
+    tab.call("sendMessage", {"text": "look", "files": [no_photo]})
+    tab.until("c.error")
+    assert tab.error is not None
+    assert "it is called image/png, and its content is something else" in tab.error
+    assert tab.messages == []
+    tab.ask("and without a photo?")
+    tab.until_answer("You said: and without a photo?", status="ready")
+    assert_in_step(chat, tab)
+
+
+def test_a_refused_photo_leaves_an_answer_that_streams_to_its_page(chat: Conversation) -> None:
+    no_photo = {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{'A' * 40_000}"}
+    tab, other = half_answered(chat, tabs=2)
+    other.call("sendMessage", {"text": "look", "files": [no_photo]})
+    other.until("c.error")
+    chat.open("mid")
+    for each in (tab, other):
+        each.until_answer(WHOLE)
+    tab.until_ready()
+    other.ask("next")
+    other.until_answer("You said: next", status="ready")
+    assert_in_step(chat, tab, other)
 
 
 def test_a_plain_page_uploads_its_photos_first(chat: Conversation) -> None:

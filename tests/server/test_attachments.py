@@ -325,6 +325,51 @@ async def test_a_photo_that_is_refused_refuses_its_message() -> None:
         assert (await client.get("get-messages")).json() == []
 
 
+async def test_photos_that_were_stored_in_messages_stay_there_under_newer_rules(tmp_path: Path) -> None:
+    asked = [asking("u1", photo(b"text" * 9000, "text/plain"))]
+    unmoved, strict = AttachmentOptions(data_url_limit=10**9), AttachmentOptions(media_types=["image/*"])
+    async with talking(chat(Chat, store=str(tmp_path / "chat.db"), attachments=unmoved)) as client:
+        await client.post("chat", json={"messages": asked})
+        before = (await client.get("get-messages")).json()
+    async with serving(chat(Chat, store=str(tmp_path / "chat.db"), attachments=strict)) as url, socket(url) as client:
+        await client.greeted()
+        lists = len([frame for frame in client.frames if frame["type"] == "cf_agent_chat_messages"])
+        body = json.dumps({"messages": [*before, asking("u2")]})
+        await client.send(type="cf_agent_use_chat_request", id="r1", init={"method": "POST", "body": body})
+        assert "error" not in await client.ended("r1")
+        await client.settled()
+        assert len([frame for frame in client.frames if frame["type"] == "cf_agent_chat_messages"]) == lists + 1
+        async with connect(f"{url}/agents/chat/ann") as http:
+            for trigger in ("regenerate-message", "submit-message"):  # the stored question, alone and with a new one
+                more = [asking("u3")] if trigger == "submit-message" else []
+                body_of = {"trigger": trigger, "messages": [before[0], *more]}
+                assert (await http.post("chat", json=body_of)).status_code == 200
+            after = (await http.get("get-messages")).json()
+            assert after[0] == before[0], "it is no edit"
+            changed = {**before[0], "parts": [*before[0]["parts"], photo(b"more" * 9000, "text/plain")]}
+            refused = await http.post("chat", json={"messages": [changed]})
+            assert (refused.status_code, "not among the allowed types" in refused.text) == (400, True)
+
+
+async def test_a_place_that_cannot_be_used_fails_a_question_and_no_connection(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    app = chat(Chat, attachments=AttachmentOptions(store=str(tmp_path / "file" / "folder"), key="k" * 16))
+    async with serving(app) as url, socket(url) as client, connect(f"{url}/agents/chat/ann") as http:
+        body = json.dumps({"messages": [asking("u1", photo())]})
+        await client.send(type="cf_agent_use_chat_request", id="r1", init={"method": "POST", "body": body})
+        why = "unable to store or read files right now; nothing was written. Try again in a moment."
+        assert (await client.ended("r1"))["body"] == why
+        await client.send(type="cf_agent_chat_messages", messages=[asking("u1", photo())])
+        await client.settled()
+        await client.ask("r2")
+        assert "error" not in await client.ended("r2"), "text does not need the place"
+        for answer in (
+            await http.post("chat", content=body),
+            await http.post("attachments", content=PNG, headers=IS_PNG),
+        ):
+            assert (answer.status_code, answer.text, "retry-after" in answer.headers) == (503, f"{why}\n", True)
+
+
 @pytest.mark.parametrize(
     ("options", "headers", "start"),
     [

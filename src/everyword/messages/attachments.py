@@ -24,7 +24,7 @@ __all__ = [
     "attachment_url",
     "decode_data_url",
     "find_references",
-    "has_large_data_url",
+    "large_data_urls",
     "move_data_urls",
     "referenced_by",
     "with_agent_path",
@@ -88,9 +88,9 @@ def with_agent_path(body: bytes, old: AgentId, new: AgentId) -> bytes:
     return pattern.sub(agent_path(new).encode().replace(b"\\", b"\\\\"), body)
 
 
-def has_large_data_url(messages: Iterable[JsonObject], limit: int) -> bool:
-    """Return True if a file part has a `data:` URL of more than `limit` characters."""
-    return any(_is_large(part, limit) for message in messages for part in _file_parts(message))
+def large_data_urls(message: JsonObject, limit: int) -> set[str]:
+    """Return the `data:` URLs of more than `limit` characters that the file parts of a message have."""
+    return {part["url"] for part in _file_parts(message) if _is_large(part, limit)}
 
 
 def move_data_urls(
@@ -105,7 +105,7 @@ def move_data_urls(
 
 
 def _moved_message(message: JsonObject, limit: int, url_of: Callable[[str], str], moved: list[MovedFile]) -> JsonObject:
-    if not has_large_data_url([message], limit):
+    if not large_data_urls(message, limit):
         return message
     parts: list[Any] = []
     for part in message["parts"]:

@@ -13,7 +13,7 @@ import inspect
 import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ from ..messages.attachments import (
     MovedFile,
     attachment_url,
     find_references,
-    has_large_data_url,
+    large_data_urls,
     move_data_urls,
     referenced_by,
     with_agent_path,
@@ -119,20 +119,26 @@ class Attachments:
         *,
         prefix: str | None = None,
         sender: Identity | None = None,
+        unmoved: Container[str] = (),
     ) -> AsyncIterator[Sequence[JsonObject]]:
         """Move large `data:` URLs out of messages; yield the messages to commit inside the block.
 
-        Their contents are stored when the block begins, and held until it ends.
+        Their contents are stored when the block begins, and held until it ends. Messages with an id in `unmoved` stay
+        as they are.
 
         Raises:
             AttachmentRefused: one of them may not be stored.
             AttachmentsUnavailable: the store cannot be used.
         """
         contents: list[MovedFile] = []
-        if has_large_data_url(messages, self.rules.inline_limit):
-            messages, contents = await asyncio.to_thread(
-                move_data_urls, messages, self.rules.inline_limit, lambda sha256: self.url(agent, sha256, prefix)
+        limit = self.rules.inline_limit
+        large = [each for each in messages if large_data_urls(each, limit) and each["id"] not in unmoved]
+        if large:
+            moved, contents = await asyncio.to_thread(
+                move_data_urls, large, limit, lambda sha256: self.url(agent, sha256, prefix)
             )
+            by_place = {id(old): new for old, new in zip(large, moved, strict=True)}
+            messages = [by_place.get(id(each), each) for each in messages]
         async with self.holding(agent, referenced_by(messages)):
             await self._keep_files(agent, contents, sender)
             yield messages
@@ -338,12 +344,13 @@ async def storing(
     *,
     prefix: str | None = None,
     sender: Identity | None = None,
+    unmoved: Container[str] = (),
 ) -> AsyncIterator[Sequence[JsonObject]]:
     """`Attachments.storing`, which leaves the messages as they are if there is no place for attachments."""
     if attachments is None:
         yield messages
         return
-    async with attachments.storing(agent, messages, prefix=prefix, sender=sender) as moved:
+    async with attachments.storing(agent, messages, prefix=prefix, sender=sender, unmoved=unmoved) as moved:
         yield moved
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
@@ -13,13 +14,21 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from ..attachments.media_types import OCTETS, SNIFFED, served_type
-from ..errors import AgentStopped, AttachmentMissing, AttachmentRefused, BadInput, EverywordError, public_text
+from ..errors import (
+    AgentStopped,
+    AttachmentMissing,
+    AttachmentRefused,
+    AttachmentsUnavailable,
+    BadInput,
+    EverywordError,
+    public_text,
+)
 from ..ids import AgentId, id_problem, split_agent_id
 from ..runtime.attachments import Attachments
 from .agent_urls import find_address
 from .attachment_options import client_prefix
 from .permissions import Permissions, Reject
-from .refusals import BUSY, refusal_response
+from .refusals import BUSY, NO_ATTACHMENTS, refusal_response
 from .request_bodies import read_number
 from .streamed_response import Admit, StreamedResponse
 
@@ -28,6 +37,8 @@ if TYPE_CHECKING:
     from .service import Service
 
 __all__ = ["ONE", "answer_signed", "attachment_of", "content_response", "get_attachment", "post_attachment"]
+
+log = logging.getLogger("everyword.server")
 
 ONE: Final = "attachments/{sha256}"
 """The name of the resource of one attachment."""
@@ -165,6 +176,9 @@ async def answer_signed(service: Service, connection: HTTPConnection, permission
             return refusal_response(refused.status, refused.reason)
         agent = await service.directory.stored_ids.find(address.agent)
         return await content_response(attachments, connection, agent, sha256)
+    except AttachmentsUnavailable as exc:
+        log.error("unable to serve a signed link: %s", exc)
+        return refusal_response(503, NO_ATTACHMENTS, retry_after="1")
     except EverywordError as exc:
         return refusal_response(503, public_text(exc, BUSY), retry_after="1")
 

@@ -11,7 +11,7 @@ import msgspec
 from ..core.commands import AnswerToolCall, CancelTurns, ClearConversation, Command, PutMessages, Submit
 from ..core.project import turn_row
 from ..core.state import RECENT_TURNS, State
-from ..errors import AgentStopped, MailboxFull, MessageRefused, Rejected, public_text
+from ..errors import AgentStopped, AttachmentsUnavailable, MailboxFull, MessageRefused, Rejected, public_text
 from ..events import Outcome, TurnAccepted, decode_event
 from ..ids import RequestId
 from ..principals import LOCAL
@@ -40,6 +40,7 @@ from .asked_approvals import refuse_answer
 from .client_list_checks import is_new, is_stale, is_stored
 from .connection_hooks import ConnectionHooks
 from .permissions import NO_DETAILS, Action, Reject
+from .refusals import NO_ATTACHMENTS
 from .socket_context import SocketContext
 from .transcript_arrival import TranscriptArrival
 
@@ -150,6 +151,8 @@ class ClientCommands:
             raise
         except Rejected as exc:
             log.info("%r refused the messages of %s: %s", actor.agent, self._context.serial, exc)
+        except AttachmentsUnavailable as exc:
+            log.error("%r cannot store the files of a client's messages: %s", actor.agent, exc)
         if not await actor.inspect(lambda state: is_stored(state, frame)):
             self._show()
 
@@ -204,7 +207,13 @@ class ClientCommands:
         except (AgentStopped, MailboxFull):
             raise
         except Rejected as exc:
+            if isinstance(exc, MessageRefused):
+                self._show()  # or the page would send the refused message again, with every later question
             self._fail(frame.id, public_text(exc, "unable to ask; try again in a moment"))
+            return
+        except AttachmentsUnavailable as exc:
+            log.error("%r cannot store the files of a question: %s", actor.agent, exc)
+            self._fail(frame.id, NO_ATTACHMENTS)
             return
         if not events:
             await self._tell_again(frame.id)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from ..core.state import State
-from ..messages.attachments import has_large_data_url
+from ..messages.attachments import large_data_urls
 from ..messages.client_copies import is_equal
 from ..wire.parse import ChatRequest, SyncMessages
+from .client_files import stored_inside
 
 __all__ = ["is_new", "is_stale", "is_stored"]
 
@@ -24,12 +25,15 @@ def is_stored(state: State, frame: SyncMessages) -> bool:
 def is_stale(state: State, frame: ChatRequest, data_url_limit: int | None = None) -> bool:
     """Tell whether the list of a question lacks stored messages, or contains others.
 
-    A stored message with a `data:` URL longer than `data_url_limit` is another: its content is an attachment here.
+    A stored message with a `data:` URL longer than `data_url_limit` is another: its content is an attachment here,
+    unless the message was stored before the app had attachments.
     """
     known_ids = state.tree.known_ids()
-    old = [message for message in frame.messages if message["id"] in known_ids]
-    if data_url_limit is not None and has_large_data_url(old, data_url_limit):
-        return True
+    if data_url_limit is not None:
+        old = [message for message in frame.messages if message["id"] in known_ids]
+        large = {message["id"] for message in old if large_data_urls(message, data_url_limit)}
+        if large - stored_inside(state, old, data_url_limit):
+            return True
     path = state.tree.shown_path()
     if len(frame.messages) < len(path):
         return True

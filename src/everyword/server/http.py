@@ -26,6 +26,7 @@ from ..core.state import State
 from ..core.tree import Node, Tree
 from ..errors import (
     AgentStopped,
+    AttachmentsUnavailable,
     BadInput,
     LogError,
     MailboxFull,
@@ -39,7 +40,6 @@ from ..errors import (
 from ..events import TurnAccepted
 from ..ids import AgentId, RequestId, Seq, cut_id, id_problem
 from ..principals import Principal, acting_as
-from ..runtime.attachments import storing
 from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire.sse import PLAIN_STREAM_HEADERS, UI_STREAM_HEADERS
@@ -47,13 +47,14 @@ from .access_policy import NOTHING_TO_WATCH, can_be_watched
 from .asked_approvals import refuse_answer
 from .attachment_options import client_prefix
 from .attachment_resources import ONE, attachment_of, get_attachment, post_attachment
+from .client_files import storing_files
 from .connection_hooks import agent_of
 from .event_streams import Pieces, ended_turn_frames, find_open_turn, follow_log, follow_turn, open_turn_frames, sent
 from .list_json import principals_json
 from .permissions import NO_DETAILS, Action, Permit, Reject, describe_verdict
 from .posted_tool_answers import Answering, Standing, find_standing, find_subject, standing_frames, take_answers
 from .presence_stream import follow_presence
-from .refusals import BUSY, FAILED, refusal_response
+from .refusals import BUSY, FAILED, NO_ATTACHMENTS, refusal_response
 from .request_bodies import PostedQuestion, TooLarge, read_json, read_number, read_question
 from .service import Service
 from .streamed_response import StreamedResponse
@@ -72,7 +73,6 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 SDK_PATH: Final = re.compile(r"chat/.+/(stream|stop)")
 """Paths of the AI SDK's transport, which puts its own id of the chat below the path that it posts to."""
-
 
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -147,7 +147,8 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
     except TooManyQueued as exc:
         return refusal_response(429, public_text(exc, BUSY), retry_after="5")
     except (AgentStopped, MailboxFull, LogError) as exc:
-        return refusal_response(503, _told_text(exc, BUSY, is_stopping=service.directory.is_stopping), retry_after="1")
+        why = NO_ATTACHMENTS if isinstance(exc, AttachmentsUnavailable) else BUSY
+        return refusal_response(503, _told_text(exc, why, is_stopping=service.directory.is_stopping), retry_after="1")
     except Rejected as exc:
         return refusal_response(409, public_text(exc, BUSY))
 
@@ -349,7 +350,7 @@ def _storing(
     """Move large `data:` URLs out of posted messages."""
     attachments = service.directory.attachments
     prefix = client_prefix(caller.request.scope, attachments.rules, service.base_path) if attachments else None
-    return storing(attachments, loaded.actor.agent, messages, prefix=prefix, sender=caller.principal.identity)
+    return storing_files(attachments, loaded, messages, prefix=prefix, sender=caller.principal.identity)
 
 
 async def _standing(

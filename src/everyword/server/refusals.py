@@ -17,8 +17,8 @@ from ..wire import frames
 from ..wire.parse import BadRequest, CallMethod, ChatRequest, SetState, parse
 from .incoming_frames import ENDS, id_in
 
-__all__ = ["BUSY", "EXPIRED", "FAILED", "NOT_ALLOWED", "NOT_LOCAL", "SESSION_ENDED", "TRY_AGAIN", "UNCHECKED"]
-__all__ += ["UNKNOWN_CLIENT", "UNREAD", "UNRECORDED", "refusal_frame", "refusal_response", "refuse_socket"]
+__all__ = ["BUSY", "EXPIRED", "FAILED", "NOT_ALLOWED", "NOT_LOCAL", "NO_ATTACHMENTS", "SESSION_ENDED", "TRY_AGAIN"]
+__all__ += ["UNCHECKED", "UNKNOWN_CLIENT", "UNREAD", "UNRECORDED", "refusal_frame", "refusal_response", "refuse_socket"]
 
 NOT_ALLOWED: Final = "unable to accept the request; you are not allowed to use this agent"
 UNKNOWN_CLIENT: Final = "unable to accept the request; the server does not know you. Sign in and try again."
@@ -30,6 +30,7 @@ NOT_LOCAL: Final = (
     "To serve others, pass Everyword(..., authorize=...)."
 )
 BUSY: Final = "unable to use the log right now; nothing was written. Try again in a moment."
+NO_ATTACHMENTS: Final = "unable to store or read files right now; nothing was written. Try again in a moment."
 UNRECORDED: Final = "unable to accept the request; the server could not record it. Try again in a moment."
 FAILED: Final = "unable to answer; the agent failed"
 UNREAD: Final = "unable to send more; the client does not read fast enough"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ids import AgentId
-from ..runtime.attachments import storing
 from ..runtime.directory import Directory, LoadedAgent
+from .client_files import storing_files
 from .open_connections import OpenConnections
 from .permissions import Permit
 from .shared_slices import SharedSlices
@@ -57,9 +57,10 @@ class SocketContext:
         return self.loaded.actor.agent
 
     def storing(self, messages: Sequence[dict[str, Any]]) -> AbstractAsyncContextManager[Sequence[dict[str, Any]]]:
-        """Move large `data:` URLs out of the client's messages; see `Attachments.storing`."""
+        """Move large `data:` URLs out of the client's messages."""
         sender = self.settings.permit.principal.identity
-        return storing(self.directory.attachments, self.agent, messages, prefix=self.settings.prefix, sender=sender)
+        prefix = self.settings.prefix
+        return storing_files(self.directory.attachments, self.loaded, messages, prefix=prefix, sender=sender)
 
     @property
     def data_url_limit(self) -> int | None:
