@@ -7,44 +7,28 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from everyword.attachments.base import BlobStore, pieces_of
 from everyword.attachments.folder import FolderBlobStore
 from everyword.attachments.memory import MemoryBlobStore
 from everyword.attachments.objects import ObjectBlobStore
 from everyword.errors import AttachmentMissing, AttachmentsUnavailable
+from tests.attachments.s3 import KEY, REGION, SECRET, new_bucket, running_s3
 
 
 @pytest.fixture(scope="module")
 def s3_server() -> Iterator[str]:
-    """An S3 server of this machine; its URL."""
-    server = ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with running_s3() as url:
+        yield url
 
 
 def s3_store(url: str) -> ObjectBlobStore:
     """Return a store in a bucket of its own, with a prefix."""
-    from boto3 import client
     from obstore.store import S3Store
 
-    bucket = f"bucket-{secrets.token_hex(4)}"
-    keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
-    client("s3", endpoint_url=url, region_name="us-east-1", **keys).create_bucket(Bucket=bucket)
-    options = {"allow_http": True}
+    settings = {"endpoint": url, "region": REGION, "access_key_id": KEY, "secret_access_key": SECRET}
     return ObjectBlobStore(
-        S3Store(
-            bucket,
-            prefix="team/chat",
-            endpoint=url,
-            region="us-east-1",
-            access_key_id="key",
-            secret_access_key="secret",
-            client_options=options,
-        )
+        S3Store(new_bucket(url), prefix="team/chat", client_options={"allow_http": True}, **settings)
     )
 
 

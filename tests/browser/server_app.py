@@ -20,6 +20,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from everyword import AttachmentOptions
 from everyword.agents import Agent
 from everyword.server import Everyword, Limits
 from everyword.server.node_settings import NodeSettings
@@ -60,7 +61,9 @@ def application(store: str, more_agents: Sequence[type[Agent[Any]]] = (), lease:
     """Return the application: everything that the page and the test ask for, under one origin."""
     agents = (*AGENTS, *TOOLED, *STATEFUL, *DRIVEN, *TEAMED, *THINKING, *PRINTED)
     node = NodeSettings(lease=lease) if lease is not None else None
-    everyword = Everyword((*agents, *more_agents), store=store, limits=LIMITS, node=node)
+    attachments = AttachmentOptions(store=os.environ.get("ATTACHMENTS"))
+    given = {"store": store, "limits": LIMITS, "node": node, "attachments": attachments}
+    everyword = Everyword((*agents, *more_agents), **given)
     served = _Agents(everyword)
     everyword.grace = 1.0  # a browser holds back sockets of a server that was away for long
     routes = [

@@ -56,12 +56,12 @@ class Server:
 class KillableServer(Server):
     """A server in a process of its own, on a store; it can be killed and started again on the same port.
 
-    `lease` is that of a node which shares the store with others.
+    `lease` is that of a node which shares the store with others. `environment` is added to that of the tests.
     """
 
-    def __init__(self, store: Path | str, lease: float | None = None) -> None:
+    def __init__(self, store: Path | str, lease: float | None = None, **environment: str) -> None:
         super().__init__(free_port())
-        self._store, self._lease = str(store), str(lease or "")
+        self._store, self._lease, self._environment = str(store), str(lease or ""), environment
         self._process: ForkedProcess | None = None
 
     def start(self) -> None:
@@ -69,7 +69,8 @@ class KillableServer(Server):
         self._process.until_ready()
 
     def _start_process(self) -> ForkedProcess:
-        return fork_process("tests.browser.server_app", self._store, str(self.port), self._lease)
+        given = self._store, str(self.port), self._lease
+        return fork_process("tests.browser.server_app", *given, **self._environment)
 
     def kill(self) -> None:
         """Kill it as `kill -9` does, and wait until it is gone."""
@@ -91,8 +92,8 @@ class KillableServer(Server):
 class TwoNodes(Server):
     """Two nodes on one store. Pages connect to the edge, and what they talk to is loaded at the owner."""
 
-    def __init__(self, store: str, lease: float) -> None:
-        self.owner, self.edge = KillableServer(store, lease), KillableServer(store, lease)
+    def __init__(self, store: str, lease: float, **environment: str) -> None:
+        self.owner, self.edge = [KillableServer(store, lease, **environment) for _ in range(2)]
         for node in (self.owner, self.edge):
             node.start()
         super().__init__(self.edge.port)

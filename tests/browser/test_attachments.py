@@ -2,82 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.browser.conversation import Conversation
 from tests.browser.kit import WHOLE, assert_in_step, half_answered
+from tests.browser.photos import READ, SIZE, ask_with_photo, files, opened, uploaded
 from tests.browser.server_control import KillableServer
-from tests.browser.stock_page import NETWORK, Tab
-from tests.browser.use_chat_page import plain_tab
+from tests.browser.stock_page import NETWORK
 
 pytestmark = pytest.mark.browser
-
-SIZE = 3_000_000
-"""Bytes of a photo: in base64, nine of them are more than `Limits.frame`."""
-
-MAKE = """
-() => {
-window.photo = (number, size) => {
-  const bytes = new Uint8Array(size).fill(number);
-  bytes.set([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
-  return new Blob([bytes], { type: "image/png" });
-};
-window.asDataUrl = (blob) => new Promise((resolve) => {
-  const reader = new FileReader();
-  reader.onload = () => resolve(reader.result);
-  reader.readAsDataURL(blob);
-});
-}
-"""
-
-ASK = """
-async ([number, size]) => {
-  const url = await asDataUrl(photo(number, size));
-  window.chat.sendMessage({ text: `photo ${number}`, files: [{ type: "file", mediaType: "image/png", url }] });
-}
-"""
-
-UPLOAD = """
-async ([where, number, size]) => {
-  const body = photo(number, size);
-  const response = await fetch(`${where}/attachments?filename=photo.png`, { method: "POST", body });
-  return { status: response.status, part: await response.json() };
-}
-"""
-
-READ = """
-async (url) => {
-  const response = await fetch(url);
-  return [response.status, response.headers.get("content-type"), (await response.arrayBuffer()).byteLength];
-}
-"""
-
-
-def files(messages: list[dict[str, Any]]) -> list[str]:
-    """Return the URLs of all file parts."""
-    return [part["url"] for message in messages for part in message["parts"] if part["type"] == "file"]
-
-
-def opened(chat: Conversation, *, is_plain: bool = False) -> Tab:
-    tab = plain_tab(chat) if is_plain else chat.tab()
-    tab.run(MAKE)
-    return tab
-
-
-def uploaded(chat: Conversation, tab: Tab, number: int) -> dict[str, Any]:
-    answer = tab.run(UPLOAD, [f"/agents/{chat.kind}/{chat.name}", number, SIZE])
-    assert answer["status"] == 201
-    part: dict[str, Any] = answer["part"]
-    return part
 
 
 def test_after_ten_photos_the_eleventh_question_is_a_small_frame(chat: Conversation) -> None:
     tab, other = opened(chat), opened(chat)
     for number in range(10):
-        tab.run(ASK, [number, SIZE])
-        tab.until_answer(f"You said: photo {number}", status="ready")
+        ask_with_photo(chat, tab, number)
     assert all(len(url) < 200 for url in files(tab.messages))
     tab.ask("which is the best?")
     tab.until_answer("You said: which is the best?", status="ready")
@@ -94,8 +33,7 @@ def test_after_ten_photos_the_eleventh_question_is_a_small_frame(chat: Conversat
 
 def test_a_photo_that_is_sent_again_before_the_client_has_heard_is_the_same_photo(chat: Conversation) -> None:
     tab = opened(chat)
-    tab.run(ASK, [1, SIZE])
-    tab.until_answer("You said: photo 1", status="ready")
+    ask_with_photo(chat, tab, 1)
     stored = chat.stored
     data_url = tab.run("() => asDataUrl(photo(1, 3000000))")
     old = [
@@ -141,9 +79,7 @@ def test_a_refused_photo_leaves_an_answer_that_streams_to_its_page(chat: Convers
 def test_a_plain_page_uploads_its_photos_first(chat: Conversation) -> None:
     tab, other = opened(chat, is_plain=True), opened(chat)
     for number in range(10):
-        part = uploaded(chat, tab, number)
-        tab.call("sendMessage", {"text": f"photo {number}", "files": [part]})
-        tab.until_answer(f"You said: photo {number}", status="ready")
+        ask_with_photo(chat, tab, number)
     tab.ask("which is the best?")
     tab.until_answer("You said: which is the best?", status="ready")
     assert len(files(chat.stored)) == 10
@@ -165,3 +101,23 @@ def test_a_kill_between_the_upload_and_the_question_loses_nothing(
     assert_in_step(mortal, tab)
     assert files(tab.messages) == [part["url"]]
     assert tab.run(READ, part["url"]) == [200, "image/png", SIZE]
+
+
+@pytest.mark.crash
+def test_ten_photos_outlive_kills_between_them(mortal: Conversation, killable_server: KillableServer) -> None:
+    tab, other = opened(mortal), opened(mortal)
+    for each in (tab, other):
+        each.expect_complaints(NETWORK)
+    for number in range(10):
+        ask_with_photo(mortal, (tab, other)[number % 2], number)
+        if number in (4, 9):
+            killable_server.restart()
+            for each in (tab, other):
+                each.until_connected()
+    tab.ask("which is the best?")
+    tab.until_answer("You said: which is the best?", status="ready")
+    assert len(tab.sent("cf_agent_use_chat_request")[-1]["init"]["body"]) < 20_000
+    assert len(mortal.stored) == 22
+    assert len(set(files(mortal.stored))) == 10
+    assert_in_step(mortal, tab, other)
+    assert [other.run(READ, url)[2] for url in files(other.messages)] == [SIZE] * 10
