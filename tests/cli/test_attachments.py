@@ -167,6 +167,24 @@ def test_a_dry_run_counts_the_attachments_that_gc_deletes(
     assert told("gc", "--dry-run", "--keep", "0s", db=db, capsys=capsys)["attachments"] == 0
 
 
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_a_copy_says_what_it_leaves_out_and_copies_it_when_made_again(
+    is_beside: bool, db: str, postgres_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = Path(f"{db}.attachments"), tmp_path / "shared"
+    given = [] if is_beside else ["--from-attachments", str(source.rename(tmp_path / "elsewhere"))]
+    assert main(["copy", db, postgres_url, *given]) == 0
+    assert "2 attachments left out; name the place that the app on the database uses" in capsys.readouterr().err
+    assert main(["doctor", "--no-app", "--json", "--db", postgres_url, "--attachments", str(target)]) == 0
+    assert len(json.loads(capsys.readouterr().out)["attachments"]["missing"]) == 1
+    for count in (2, 0):
+        assert main(["copy", db, postgres_url, *given, "--attachments", str(target), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["attachments"] == count
+        assert len(kept(FolderBlobStore(target))) == 2
+    main(["doctor", "--no-app", "--json", "--db", postgres_url, "--attachments", str(target)])
+    assert json.loads(capsys.readouterr().out)["attachments"] == {"missing": [], "orphans": []}
+
+
 def told(*arguments: str, db: str, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
     """Run a command; return the JSON that it writes."""
     capsys.readouterr()

@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...attachments.base import BlobStore
 from ...attachments.keys import folder_of, hash_in
 from ...core.wanted import wanted
 from ...errors import LogLocked, OwnedElsewhere, UsageError
@@ -23,7 +24,7 @@ from ..log_comparison import Comparison, compare_logs, read_pages
 from ..log_reader import LogReader
 from ..output import Output, Progress
 from ..store_access import open_postgres, owner_sentence, reading, shown_address, writing
-from ..text import count_of, one_line, own_databases
+from ..text import attached, count_of, one_line, own_databases
 
 if TYPE_CHECKING:
     from ...log.postgres.store import PostgresLog
@@ -39,7 +40,8 @@ If the copy is interrupted, run it again: it continues, and copies nothing twice
 compared event by event; the exit code is 1 if they differ. A database that has an agent of the same name with another
 log is refused before anything is written. For the way back, use `everyword export` and `everyword import`.
 
-Attachments are copied with --attachments, the place that the app on the database uses.
+Attachments are copied with --attachments, the place that the app on the database uses; a copy that is made again copies
+those that are missing there.
 
 examples:
   everyword copy everyword.db postgresql://everyword@db.internal/everyword
@@ -56,6 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--attachments", metavar="PLACE", help="folder or s3://bucket/prefix for the attachments of the target"
     )
+    parser.add_argument(
+        "--from-attachments",
+        metavar="PLACE",
+        help="folder or s3://bucket/prefix with the attachments of FILE (default: the folder beside it)",
+    )
     add_json(parser)
 
 
@@ -67,7 +74,11 @@ def run(chosen: argparse.Namespace) -> int:
             "everyword copy old.db postgresql://…. For the way back, use `everyword export` and `everyword import`"
         )
     output = Output(is_json=chosen.json)
-    return asyncio.run(_copy(output, chosen.source, chosen.target, chosen.attachments))
+    source, target = (
+        attachments_of(chosen.source, chosen.from_attachments),
+        attachments_of(chosen.target, chosen.attachments),
+    )
+    return asyncio.run(_copy(output, chosen.source, chosen.target, _Places(source, target)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +89,22 @@ class _Source:
     reader: LogReader
 
 
+class _Places(NamedTuple):
+    """Where the attachments of both stores are; the target's is not known without --attachments."""
+
+    source: BlobStore | None
+    target: BlobStore | None
+
+
 @asynccontextmanager
 async def _opened(db: str) -> AsyncIterator[_Source]:
     async with writing(db, "copy") as store, reading(db) as reader:
         yield _Source(store, reader)
 
 
-async def _copy(output: Output, source_db: str, target_db: str, place: str | None) -> int:
+async def _copy(output: Output, source_db: str, target_db: str, places: _Places) -> int:
     copied: dict[AgentId, bytes | None] = {}
+    attachments = 0
     async with _opened(source_db) as source:
         target = open_postgres(target_db, "copy")
         await target.open()
@@ -93,26 +112,42 @@ async def _copy(output: Output, source_db: str, target_db: str, place: str | Non
             agents = await source.store.agents()
             present = await _compare(output, source, target, [each for each in agents if await target.has(each)])
             _refuse_others(present, target_db)
+            for agent in present:
+                attachments += await _copy_attachments(places, agent)
             missing = [agent for agent in agents if agent not in present]
             counts = await source.reader.stored_counts()
             with output.progress("copying", sum(counts.get(agent, (0, 0))[0] for agent in missing)) as bar:
                 for agent in missing:
-                    await _copy_attachments(source_db, place, agent)
+                    attachments += await _copy_attachments(places, agent)
                     copied[agent] = await _copy_agent(source, target, agent, bar)
             compared = await _compare(output, source, target, missing)
         finally:
             await target.aclose()
     await _compare_databases(target_db, copied, compared)
-    _report(output, target_db, present, compared, copied)
+    left_out = attachments if places.target is None else 0
+    _report(output, target_db, present, compared, copied, attachments - left_out)
+    if left_out:
+        output.note(
+            f"{count_of(left_out, 'attachment')} left out; name the place that the app on the database uses with "
+            "--attachments, and copy again"
+        )
     return 0 if all(each.is_same for each in compared.values()) else 1
 
 
-async def _copy_attachments(source_db: str, place: str | None, agent: AgentId) -> None:
-    """Copy the contents of a conversation, before its messages."""
-    source, target = attachments_of(source_db, None), attachments_of("postgresql://", place)
-    if source is not None and target is not None and agent == root_id(agent):
-        names = [hash_in(blob.key) async for blob in source.list(f"{folder_of(agent)}/")]
-        await copy_conversation(source, target, agent, agent, filter(None, names))
+async def _copy_attachments(places: _Places, agent: AgentId) -> int:
+    """Copy the contents of a conversation that the target does not have, before its messages.
+
+    Returns how many; without a place for them, how many there are.
+    """
+    if places.source is None or agent != root_id(agent):
+        return 0
+    keys = {blob.key async for blob in places.source.list(f"{folder_of(agent)}/")}
+    if places.target is not None:
+        keys -= {blob.key async for blob in places.target.list(f"{folder_of(agent)}/")}
+    names = sorted(filter(None, map(hash_in, keys)))
+    if places.target is None:
+        return len(names)
+    return await copy_conversation(places.source, places.target, agent, agent, names)
 
 
 def _refuse_others(present: dict[AgentId, Comparison], target_db: str) -> None:
@@ -182,6 +217,7 @@ def _report(
     present: dict[AgentId, Comparison],
     compared: dict[AgentId, Comparison],
     copied: dict[AgentId, bytes | None],
+    attachments: int,
 ) -> None:
     wrong = [each for each in compared.values() if not each.is_same]
     events = sum(each.events for each in compared.values())
@@ -193,6 +229,7 @@ def _report(
                 "present": len(present),
                 "events": events,
                 "databases": databases,
+                "attachments": attachments,
                 "isSame": not wrong,
                 "agents": [_as_json(each, is_new=each.agent in compared) for each in (present | compared).values()],
             }
@@ -200,7 +237,7 @@ def _report(
         return
     for each in wrong:
         output.print(f"{output.style('✗', 'red')} {one_line(each.agent)}: {each.why}")
-    own = own_databases(databases)
+    own = own_databases(databases) + attached(attachments)
     before = f"; {count_of(len(present), 'agent')} had been copied before" if present else ""
     result = f"{count_of(len(wrong), 'agent')} differ from the file" if wrong else "both stores have the same logs"
     counted = f"{count_of(len(compared), 'agent')}, {count_of(events, 'event')}{own} copied{before}"
