@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from moto.server import ThreadedMotoServer
 
-__all__ = ["KEY", "REGION", "SECRET", "environment_of", "new_bucket", "running_s3"]
+__all__ = ["KEY", "REGION", "SECRET", "client_of", "environment_of", "new_bucket", "running_s3"]
 
 REGION, KEY, SECRET = "us-east-1", "key", "secret"
 
@@ -27,12 +28,17 @@ def running_s3() -> Iterator[str]:
 
 def new_bucket(url: str) -> str:
     """Make a bucket that no other test has; return its name."""
+    bucket = f"bucket-{secrets.token_hex(4)}"
+    client_of(url).create_bucket(Bucket=bucket)
+    return bucket
+
+
+def client_of(url: str) -> Any:
+    """Return a client of the server that is not ours."""
     from boto3 import client
 
-    bucket = f"bucket-{secrets.token_hex(4)}"
     keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
-    client("s3", endpoint_url=url, region_name=REGION, **keys).create_bucket(Bucket=bucket)
-    return bucket
+    return client("s3", endpoint_url=url, region_name=REGION, **keys)
 
 
 def environment_of(url: str) -> dict[str, str]:

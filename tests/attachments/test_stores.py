@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from everyword.attachments.base import BlobStore, pieces_of
+from everyword.attachments.base import INCOMING, BlobStore, pieces_of
 from everyword.attachments.folder import FolderBlobStore
 from everyword.attachments.memory import MemoryBlobStore
 from everyword.attachments.objects import ObjectBlobStore
 from everyword.errors import AttachmentMissing, AttachmentsUnavailable
-from tests.attachments.s3 import KEY, REGION, SECRET, new_bucket, running_s3
+from tests.attachments.s3 import KEY, REGION, SECRET, client_of, new_bucket, running_s3
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +22,12 @@ def s3_server() -> Iterator[str]:
         yield url
 
 
-def s3_store(url: str) -> ObjectBlobStore:
-    """Return a store in a bucket of its own, with a prefix."""
+def s3_store(url: str, bucket: str) -> ObjectBlobStore:
+    """Return a store in a bucket, with a prefix."""
     from obstore.store import S3Store
 
     settings = {"endpoint": url, "region": REGION, "access_key_id": KEY, "secret_access_key": SECRET}
-    return ObjectBlobStore(
-        S3Store(new_bucket(url), prefix="team/chat", client_options={"allow_http": True}, **settings)
-    )
+    return ObjectBlobStore(S3Store(bucket, prefix="team/chat", client_options={"allow_http": True}, **settings))
 
 
 @pytest.fixture(params=["memory", "folder", "objects", "s3"])
@@ -42,7 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
         case "objects":
             return ObjectBlobStore.from_url("memory:///")
         case _:
-            return s3_store(request.getfixturevalue("s3_server"))
+            return s3_store(url := request.getfixturevalue("s3_server"), new_bucket(url))
 
 
 async def content_of(store: BlobStore, key: str, start: int = 0, length: int | None = None) -> bytes:
@@ -80,6 +78,21 @@ async def test_a_content_that_breaks_off_is_not_there(store: BlobStore) -> None:
     with pytest.raises(ConnectionError, match="gone"):
         await store.put("agents/a/1", broken())
     assert await store.find("agents/a/1") is None
+    assert [blob async for blob in store.list("")] == []
+
+
+async def test_an_upload_to_s3_that_breaks_off_leaves_no_parts_to_pay_for(s3_server: str) -> None:
+    async def broken(size: int) -> AsyncIterator[bytes]:
+        for _ in range(size // 1_000_000):
+            yield b"x" * 1_000_000
+        raise ConnectionError("gone")
+
+    bucket = new_bucket(s3_server)
+    store = s3_store(s3_server, bucket)
+    for size in (1_000_000, 20_000_000):
+        with pytest.raises(ConnectionError, match="gone"):
+            await store.put(f"{INCOMING}/1", broken(size))
+    assert client_of(s3_server).list_multipart_uploads(Bucket=bucket).get("Uploads", []) == []
     assert [blob async for blob in store.list("")] == []
 
 

@@ -17,6 +17,7 @@ from everyword.cli import main
 from everyword.cli.agent_file import unpack
 from everyword.ids import AgentId
 from everyword.messages.attachments import attachment_hash
+from tests.attachments.s3 import environment_of, new_bucket, running_s3
 
 PHOTO = b"\x89PNG\r\n\x1a\n" + b"photo" * 200_000
 ANN = AgentId("chat/ann")
@@ -183,6 +184,28 @@ def test_a_copy_says_what_it_leaves_out_and_copies_it_when_made_again(
         assert len(kept(FolderBlobStore(target))) == 2
     main(["doctor", "--no-app", "--json", "--db", postgres_url, "--attachments", str(target)])
     assert json.loads(capsys.readouterr().out)["attachments"] == {"missing": [], "orphans": []}
+
+
+def test_conversations_travel_between_a_file_and_a_database_with_a_bucket(
+    db: str, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running_s3() as url:
+        for name, value in environment_of(url).items():
+            monkeypatch.setenv(name, value)
+        there = ["--db", postgres_url, "--attachments", f"s3://{new_bucket(url)}/chat"]
+        assert main(["copy", db, postgres_url, *there[2:]]) == 0
+        assert main(["fork", "chat/ann", "bob", *there]) == 0
+        assert main(["destroy", "chat/ann", "--yes", *there]) == 0
+        assert main(["gc", "--keep", "0s", *there]) == 0
+        assert main(["export", "chat/bob", "-o", str(tmp_path / "bob.gz"), *there]) == 0
+        capsys.readouterr()
+        assert main(["doctor", "--no-app", "--json", *there]) == 0
+        assert json.loads(capsys.readouterr().out)["attachments"] == {"missing": [], "orphans": []}
+    back = str(tmp_path / "back.db")
+    assert main(["import", str(tmp_path / "bob.gz"), "--as", "chat/cid", "--db", back]) == 0
+    assert told("gc", "--keep", "0s", db=back, capsys=capsys)["attachments"] == 0
+    url, content = read(back, "cid")
+    assert (content, "/chat/cid/" in url) == (PHOTO, True)
 
 
 def told(*arguments: str, db: str, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:

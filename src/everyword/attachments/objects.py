@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -10,7 +11,7 @@ from typing import Any, Final
 from ..errors import AttachmentMissing, AttachmentsUnavailable
 from ..extras import missing as missing_package
 from ..ids import Millis
-from .base import Blob, BlobStore, missing
+from .base import INCOMING, Blob, BlobStore, missing
 
 __all__ = ["ObjectBlobStore"]
 
@@ -41,14 +42,28 @@ class ObjectBlobStore(BlobStore):
         return cls(_obstore("obstore.store").from_url(url))
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> None:
-        # The writer is left alone if `pieces` raises: an upload that is not closed is never seen.
         with _told():
             writer = self._api.open_writer_async(self._objects, key, buffer_size=PART, max_concurrency=2)
-        async for piece in pieces:
-            with _told():
-                await writer.write(piece)
+        size = 0
+        try:
+            async for piece in pieces:
+                with _told():
+                    await writer.write(piece)
+                size += len(piece)
+        except BaseException:
+            # A writer that is not closed leaves nothing that is seen. But its parts are kept, and paid for.
+            if size >= PART and key.startswith(f"{INCOMING}/"):
+                await asyncio.shield(self._discard(writer, key))
+            raise
         with _told():
             await writer.close()
+
+    async def _discard(self, writer: Any, key: str) -> None:
+        """Remove the parts of an upload that is cut off; the only way here is to complete and delete it."""
+        with suppress(AttachmentsUnavailable):
+            with _told():
+                await writer.close()
+            await self.delete(key)
 
     async def move(self, source: str, target: str) -> None:
         with _told():
