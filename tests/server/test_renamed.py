@@ -10,6 +10,8 @@ from everyword.ids import AgentId
 from tests.server.kit import ask, chat, connect, question, serving
 from tests.server.sockets import Socket, socket
 
+PNG = b"\x89PNG\r\n\x1a\n"
+
 
 class Note(Agent):
     initial_state: ClassVar[Any] = {"n": 0}
@@ -107,3 +109,26 @@ async def test_a_read_only_client_watches_an_agent_by_either_address_and_makes_n
                 assert (await client.greeted())["name"] == "ann"
             async with socket(url, name="nobody", kind=kind) as client:
                 assert (await client.closed())[0] == 1013
+
+
+async def test_attachments_of_a_renamed_class_and_of_its_sub_agents_stay_where_they_were(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.db")
+    is_png = {"content-type": "image/png"}
+    async with serving(chat(Chat, store=path)) as url, connect(url) as http:
+        await http.post("/agents/chat/ann/chat", json=question("u1", "hi"))
+        paths = [
+            (
+                await http.post(f"/agents/chat/ann{below}/attachments", content=PNG + below.encode(), headers=is_png)
+            ).json()
+            for below in ("", "/sub/note/n")
+        ]
+    app = chat(Support, store=path)
+    async with serving(app) as url, connect(url) as http:
+        for part, below in zip(paths, ("", "/sub/note/n"), strict=True):
+            for address in (part["url"], part["url"].replace("/chat/", "/help-desk/").replace("/note/", "/memo/")):
+                assert (await http.get(address)).content == PNG + below.encode(), address
+            for kind in (Support, "chat"):
+                link = await app.attachments.signed_url(kind, "ann", part)
+                assert (await http.get(link)).content == PNG + below.encode()
+        again = await http.post("/agents/help-desk/ann/attachments", content=PNG, headers=is_png)
+        assert again.json()["url"] == paths[0]["url"]

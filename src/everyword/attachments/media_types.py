@@ -46,7 +46,9 @@ def sniffed_type(first: bytes) -> str | None:
     if first[:4] == b"RIFF":
         return _RIFF.get(first[8:12])
     if first[4:8] == b"ftyp":
-        return _BRANDS.get(first[8:12], "video/mp4")
+        # The main brand of a photo may be one that says only that it is a picture; those that follow say which.
+        brands = [first[8:12], *(first[place : place + 4] for place in range(16, SNIFFED, 4))]
+        return next((_BRANDS[brand] for brand in brands if brand in _BRANDS), "video/mp4")
     return None
 
 
