@@ -14,7 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from everyword import AttachmentOptions, Connecting, Everyword, Limits, Principal, Reject, Upload
+from everyword import AIChatAgent, AttachmentOptions, Connecting, Everyword, Limits, Principal, Reject, Upload
 from everyword.attachments.folder import FolderBlobStore
 from everyword.attachments.keys import blob_key, hash_in
 from everyword.attachments.memory import MemoryBlobStore
@@ -404,6 +404,25 @@ async def test_an_app_below_a_path_stores_urls_that_its_pages_can_fetch() -> Non
         assert (await client.get(part["url"])).content == PNG
         uploaded = await client.post(f"{where}/attachments", content=PNG, headers=IS_PNG)
         assert uploaded.json()["url"] == part["url"]
+
+
+@pytest.mark.parametrize(("mount", "base_path"), [("/agents", "/"), ("/team", "/agents")])
+async def test_files_that_an_agent_makes_in_a_mounted_app_can_be_fetched(mount: str, base_path: str) -> None:
+    class Chat(AIChatAgent):
+        async def on_chat_message(self, turn: Any) -> Any:
+            yield await self.attachments.put(PNG, "image/png")
+
+    inner = chat(Chat, base_path=base_path, authorize=lambda connecting: Principal("ann"))
+    outer = Starlette(routes=[Mount(mount, app=inner)])
+    where = f"{mount}{base_path}/chat/ann".replace("//", "/")
+    async with inner, serving(outer) as url, connect(url) as client:
+        await client.post(f"{where}/chat", json=question())
+        (part,) = [
+            part for part in (await client.get(f"{where}/get-messages")).json()[1]["parts"] if part["type"] == "file"
+        ]
+        assert part["url"] == f"{where}/{PATH}"
+        assert (await client.get(part["url"])).content == PNG
+        assert (await client.get(await inner.attachments.signed_url(Chat, "ann", part))).content == PNG
 
 
 async def test_the_same_photo_at_another_address_is_no_edit(tmp_path: Path) -> None:

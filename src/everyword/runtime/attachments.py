@@ -93,6 +93,8 @@ class Attachments:
     def __init__(self, store: BlobStore, rules: AttachmentRules | None = None, key: bytes | None = None) -> None:
         self.store, self.rules = store, rules if rules is not None else AttachmentRules()
         self.signer = LinkSigner(store, key)
+        self.prefix = self.rules.prefix
+        """What stands before an agent's path in a URL that is not made for one client."""
         self._holds = BlobHolds()
         self._quota = AttachmentQuota(store, self.rules.conversation)
 
@@ -107,7 +109,7 @@ class Attachments:
 
     def url(self, agent: AgentId, sha256: str, prefix: str | None = None) -> str:
         """Return the URL of a content, as it stands in a message; `prefix` is where this client finds the agents."""
-        return attachment_url(prefix if prefix is not None else self.rules.prefix, agent, sha256)
+        return attachment_url(prefix if prefix is not None else self.prefix, agent, sha256)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 

@@ -446,7 +446,7 @@ class Everyword(AppHandle):
             permit=permit,
             open_connections=service.open_connections,
             may_ask=lambda: turns.wait_needed(principal.id, clock.now()),
-            prefix=client_prefix(websocket.scope, attachments.rules, self.base_path) if attachments else None,
+            prefix=client_prefix(websocket.scope, attachments, self.base_path) if attachments else None,
             may_call=lambda: calls.wait_needed(principal.id, clock.now()),
         )
         # Every hook and callable of the client runs in a task that comes of this one.

@@ -88,15 +88,15 @@ class AttachmentOptions:
         return Attachments(blobs, self.rules(limits, base_path), self.secret) if blobs is not None else None
 
 
-def client_prefix(scope: Scope, rules: AttachmentRules, base_path: str) -> str:
+def client_prefix(scope: Scope, attachments: Attachments, base_path: str) -> str:
     """Return what stands before an agent's path in the URLs that this client sends and gets.
 
     With a `public_url` that. Else the path at which the client has reached the app; a page of another origin needs the
-    host, too, or its browser would ask the page's own.
+    host, too, or its browser would ask the page's own. From now on the path is that of files without a client, too.
     """
-    if rules.prefix != base_path:
-        return rules.prefix
-    path = f"{scope.get('root_path', '').rstrip('/')}{base_path}"
+    if attachments.rules.prefix != base_path:
+        return attachments.rules.prefix
+    attachments.prefix = path = f"{scope.get('root_path', '').rstrip('/')}{base_path}"
     headers = {name: value.decode("latin-1") for name, value in scope["headers"] if name in (b"origin", b"host")}
     origin, host = headers.get(b"origin", ""), headers.get(b"host", "")
     if not host or not _is_absolute(origin) or urlsplit(origin).netloc.lower() == host.lower():

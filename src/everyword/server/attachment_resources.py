@@ -112,7 +112,7 @@ async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
             _body(request),
             request.headers.get("content-type", OCTETS).partition(";")[0].strip().lower(),
             filename or None,
-            prefix=client_prefix(request.scope, attachments.rules, service.base_path),
+            prefix=client_prefix(request.scope, attachments, service.base_path),
             sender=caller.principal.identity,
         )
     except AttachmentRefused as exc:

@@ -349,7 +349,7 @@ def _storing(
 ) -> AbstractAsyncContextManager[Sequence[JsonObject]]:
     """Move large `data:` URLs out of posted messages."""
     attachments = service.directory.attachments
-    prefix = client_prefix(caller.request.scope, attachments.rules, service.base_path) if attachments else None
+    prefix = client_prefix(caller.request.scope, attachments, service.base_path) if attachments else None
     return storing_files(attachments, loaded, messages, prefix=prefix, sender=caller.principal.identity)
 
 
