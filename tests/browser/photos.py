@@ -8,7 +8,7 @@ from tests.browser.conversation import Conversation
 from tests.browser.stock_page import Tab
 from tests.browser.use_chat_page import plain_tab
 
-__all__ = ["READ", "SIZE", "ask_with_photo", "files", "opened", "uploaded"]
+__all__ = ["ASK", "READ", "SIZE", "ask_with_photo", "files", "opened", "uploaded"]
 
 SIZE: Final = 3_000_000
 """Bytes of a photo: in base64, nine of them are more than `Limits.frame`."""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.conversation import Conversation
 from tests.browser.kit import WHOLE, assert_in_step, half_answered
-from tests.browser.photos import READ, SIZE, ask_with_photo, files, opened, uploaded
+from tests.browser.photos import ASK, READ, SIZE, ask_with_photo, files, opened, uploaded
 from tests.browser.server_control import KillableServer
 from tests.browser.stock_page import NETWORK
 
@@ -59,6 +59,19 @@ def test_a_refused_photo_does_not_end_the_conversation(chat: Conversation) -> No
     assert tab.messages == []
     tab.ask("and without a photo?")
     tab.until_answer("You said: and without a photo?", status="ready")
+    assert_in_step(chat, tab)
+
+
+def test_a_photo_that_is_too_large_does_not_end_the_conversation(chat: Conversation) -> None:
+    tab = opened(chat)
+    tab.ask("hi")
+    tab.until_answer("You said: hi", status="ready")
+    tab.run(ASK, [1, 30_000_000])
+    tab.until("c.error")
+    assert tab.error == "unable to take the message; it is larger than 32 MiB"
+    tab.ask("and without a photo?")
+    tab.until_answer("You said: and without a photo?", status="ready")
+    assert len(chat.stored) == 4
     assert_in_step(chat, tab)
 
 

@@ -80,6 +80,8 @@ class ClientCommands:
             case ResumeRequest() | ResumeAck():
                 self._outbox.post(frame)
             case BadRequest():
+                if frame.is_too_large:
+                    self._show()  # or the page would send the same messages again, with every later question
                 self._fail(frame.id, frame.text)
             case BadCall():
                 self._outbox.post(frames.rpc_error(frame.id, frame.text))

@@ -19,6 +19,8 @@ CUT: Final = "everyword.cut"
 ENDS: Final = 4096
 """Characters of both ends of a long message in which its id and its type are looked for."""
 
+_WITH_MESSAGES: Final = ("cf_agent_use_chat_request", "cf_agent_chat_messages")
+
 _ID: Final = re.compile(rf'"id"\s*:\s*"([^"\\]{{1,{LONGEST_ID}}})"')
 
 
@@ -38,7 +40,13 @@ def refusal_of(message: Message, text: str, limit: int) -> BadRequest | None:
     """Refuse a frame that is too large, under its id, without parsing it; the socket stays."""
     if CUT not in message and (len(text) <= limit // 4 or len(text.encode()) <= limit):
         return None
-    return BadRequest(id_in(text), f"unable to take the message; it is larger than {limit / (1024 * 1024):g} MiB")
+    why = f"unable to take the message; it is larger than {limit / (1024 * 1024):g} MiB"
+    return BadRequest(id_in(text), why, is_too_large=_has_messages(text))
+
+
+def _has_messages(text: str) -> bool:
+    """Return whether a long message contains the messages of a page."""
+    return any(kind in end for kind in _WITH_MESSAGES for end in (text[:ENDS], text[-ENDS:]))
 
 
 def id_in(text: str) -> RequestId | None:

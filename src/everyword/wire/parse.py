@@ -41,6 +41,8 @@ class BadRequest:
 
     id: RequestId | None
     text: str
+    is_too_large: bool = False
+    """True for messages that are larger than the limit: the page must not send them again."""
 
 
 @dataclass(frozen=True, slots=True)
