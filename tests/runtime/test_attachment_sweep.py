@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -14,10 +15,13 @@ from everyword.attachments.base import INCOMING, pieces_of
 from everyword.attachments.folder import FolderBlobStore
 from everyword.attachments.keys import blob_key, hash_in
 from everyword.attachments.memory import MemoryBlobStore
-from everyword.ids import AgentId
+from everyword.errors import LogUnavailable
+from everyword.ids import AgentId, Millis
+from everyword.log.memory import MemoryLog
 from everyword.messages.attachments import attachment_hash
-from everyword.runtime.attachment_sweep import folders
+from everyword.runtime.attachment_sweep import AttachmentSweep, folders
 from everyword.runtime.attachments import Attachments
+from everyword.runtime.clock import SystemClock
 from everyword.testing import Gate
 from tests.timeouts import PATIENCE
 
@@ -232,6 +236,67 @@ async def test_destroying_an_agent_deletes_its_attachments_and_no_others() -> No
         left = [blob.key async for blob in blobs.list("agents/")]
         assert len(left) == 2
         assert all(key.startswith(blob_key(AgentId("chat/bob"), "")) for key in left)
+
+
+async def test_an_agent_that_cannot_be_loaded_does_not_stop_the_sweep_of_others() -> None:
+    class Broken(AIChatAgent):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            if is_broken:
+                raise ValueError("broken")
+            super().__init__(*given, **named)
+
+    is_broken = False
+    blobs = MemoryBlobStore()
+    options = AttachmentOptions(store=blobs, grace=timedelta(seconds=0))
+    store = MemoryLog()
+    async with Everyword([Broken, Chat], store=store, attachments=options) as app:
+        for cls in (Broken, Chat, Broken):
+            name = f"{cls.__name__}-{len([blob async for blob in blobs.list('')])}"
+            await app.get(cls, name).persist_messages([UIMessage("u1", "user", [{"type": "text", "text": "hi"}])])
+            await (await app.attachments.of(cls, name)).put(b"unused", "text/plain")
+    is_broken = True
+    async with Everyword([Broken, Chat], store=store, attachments=options) as app:
+        await app.attachments.sweep()
+    left = [folder.agent for folder in [each async for each in folders(blobs)] if folder.blobs]
+    assert len(left) == 2
+    assert all(str(agent).startswith("broken/") for agent in left)
+
+
+async def test_the_app_sweeps_again_after_its_database_was_away() -> None:
+    swept = asyncio.Event()
+
+    class Pacing(SystemClock):
+        """A clock that does not wait between two sweeps, until one has deleted something."""
+
+        async def sleep_until(self, at: Millis) -> None:
+            if [blob async for blob in blobs.list("agents/") if hash_in(blob.key) is not None]:
+                await asyncio.sleep(0)
+            else:
+                swept.set()
+                await asyncio.Event().wait()
+
+    blobs = MemoryBlobStore()
+    async with serving(blobs) as app:
+        await (await app.attachments.of(Chat, "ann")).put(b"left", "text/plain")
+        await app.get(Chat, "ann").save_messages("hi")
+        directory = (await app.service()).directory
+        directory.clock, read, asked = Pacing(), directory.store.conversation, 0
+
+        async def failing_once(agent: AgentId) -> Any:
+            nonlocal asked
+            asked += 1
+            if asked == 1:
+                raise LogUnavailable("unable to read; the database is away")
+            return await read(agent)
+
+        directory.store.conversation = failing_once  # type: ignore[method-assign]
+        sweeping = asyncio.create_task(AttachmentSweep(directory).keep_sweeping())
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait({sweeping, waiting := asyncio.create_task(swept.wait())}, return_when=FIRST_COMPLETED)
+        assert swept.is_set()
+        sweeping.cancel()
+        waiting.cancel()
+        await asyncio.wait({sweeping, waiting})
 
 
 async def test_the_app_sweeps_by_itself_also_what_another_process_left(tmp_path: Path) -> None:

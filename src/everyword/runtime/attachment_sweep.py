@@ -113,7 +113,7 @@ class AttachmentSweep:
                 deleted = await self.sweep()
                 if deleted:
                     log.info("deleted %d attachments that no message refers to", deleted)
-            except AttachmentsUnavailable as exc:
+            except LogError as exc:  # of the log, or of the place of the attachments
                 log.error("unable to look for attachments without a message; trying again later: %s", exc)
             await clock.sleep_until(Millis(clock.now() + every))
 
@@ -134,6 +134,9 @@ class AttachmentSweep:
                 if isinstance(exc, AttachmentsUnavailable):
                     raise
                 log.debug("%r is not swept now: %s", folder.agent, exc)  # its owner is another node
+            except Exception:
+                # Its own code fails when it is loaded: one agent must not keep the others from being swept.
+                log.exception("unable to sweep the attachments of %r", folder.agent)
         return deleted
 
     @property
