@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import AttachmentMissing, AttachmentRefused, UsageError
 from ...ids import AgentId
-from ...messages.attachments import has_large_data_url, move_data_urls, referenced_by
+from ...messages.attachments import large_data_urls, move_data_urls, referenced_by
 from ...principals import acting_for
 from ..attachment_reader import AttachmentReader
 from ..attachments import Attachments
@@ -65,7 +65,7 @@ class AttachmentsAccess:
         """Return the message with URLs in the place of contents; as it is, if one of them is not among the stored."""
         place, agent = self._place(), self._directory.stored_ids.known(self._agent)
         limit = place.rules.inline_limit
-        if not has_large_data_url([message], limit):
+        if not large_data_urls(message, limit):
             return message
         (changed,), files = move_data_urls([message], limit, lambda sha256: place.url(agent, sha256))
         return changed if all(file.sha256 in stored for file in files) else message
