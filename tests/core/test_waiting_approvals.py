@@ -8,7 +8,8 @@ from everyword.core.project import project
 from everyword.core.state import State
 from everyword.events import Chunk
 from everyword.ids import Attempt, CallId, TurnId
-from everyword.messages.tool_calls import OutputAnswer
+from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
+from everyword.rows import SETTLED
 from tests.core.histories import Rows, user
 from tests.core.stage import Stage, approval, call, stage
 
@@ -50,3 +51,16 @@ def test_a_result_instead_of_an_approval_ends_the_waiting() -> None:
     assert told.state.waiting == {}
     told.finish(1)
     assert rebuilt(told).kept == told.rows.kept
+
+
+def test_an_approval_that_nobody_was_asked_for_settles_nothing() -> None:
+    told = stage()
+    told.ask("r", user("u"))
+    told.begin(1)
+    told.emit(1, call("k"), approval("k"))
+    told.answer("k", OutputAnswer(5))
+    told.emit(1, {"type": "start-step"}, call("k"))  # the model repeats the id, for a call that needs no approval
+    told.answer("k", ApprovalAnswer(False, "no"))
+    told.finish(1)
+    assert not [row for row in told.rows.listed.values() if row.kind == SETTLED]
+    assert rebuilt(told).listed == told.rows.listed

@@ -203,6 +203,8 @@ def _settled(state: State, event: CallAnswered, at: Millis) -> list[KeptRow]:
     # A result instead of an approval: the message tells whether the call still waits. A model may repeat the id.
     if record is None or event.kind != "approval":
         return []
+    if record.status == "announced" and not event.tool:
+        return []  # it did not wait when it was answered; that is known from deleted chunks only
     value = msgspec.json.decode(event.value)
     status: ApprovalStatus = "approved" if value.get("approved") else "denied"
     if event.by == EXPIRED and event.principal is None:
@@ -213,8 +215,8 @@ def _settled(state: State, event: CallAnswered, at: Millis) -> list[KeptRow]:
         # As the event has it: after the chunks are deleted, a record that is made anew is still `announced`.
         node=event.node,
         message_id=state.tree.nodes[event.node].id,
-        input=event.input,
-        tool=event.tool,
+        input=event.input if event.tool else record.input,
+        tool=event.tool or record.tool,
         settled_at=at,
         settled_by=_participant(event.principal),
         reason=cast("str | None", value.get("reason")),
