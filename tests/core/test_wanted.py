@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from everyword.core.commands import AddJob, ChangeConversation
 from everyword.core.continuations import continuation_is_due
 from everyword.core.wanted import NOW, Wanted, wanted
-from everyword.events import Outcome
-from everyword.ids import Millis, TurnId
+from everyword.events import JobKind, Outcome
+from everyword.ids import JobId, Millis, TurnId
 from everyword.messages.tool_calls import OutputAnswer
 from tests.core.histories import user
 from tests.core.stage import Stage, call, endings, kinds, open_text, stage, text
@@ -219,6 +220,44 @@ def test_hooks_are_wanted_while_a_turn_is_being_cancelled() -> None:
     told.begin(2)
     told.cancel("r2")
     assert told.wanted() == Wanted(stop=(TurnId(2),), hooks=(TurnId(1),), wake=NOW)
+
+
+# -- conversations that are kept for some time ---------------------------------------------------------------
+
+
+def kept(*jobs: AddJob) -> Stage:
+    """A conversation that is kept for a second."""
+    told = stage()
+    told.talk("r1", "u1")
+    told.play(ChangeConversation(keep_for=1000))
+    for job in jobs:
+        told.play(job)
+    return told
+
+
+def job(kind: JobKind, due: Millis) -> AddJob:
+    return AddJob(JobId(kind), kind, "tick", due, rule="0 0 * * *" if kind == "cron" else None)
+
+
+def test_a_conversation_that_was_kept_long_enough_is_outdated() -> None:
+    told = kept()
+    assert told.wanted() == Wanted(wake=Millis(told.now + 1000))
+    told.wait(1000)
+    assert told.wanted() == Wanted(is_outdated=True, wake=NOW)
+
+
+def test_a_repeating_job_does_not_keep_a_conversation() -> None:
+    told = kept(job("cron", Millis(2**50)))
+    told.wait(1000)
+    assert told.wanted() == Wanted(is_outdated=True, wake=NOW, later=Millis(2**50))
+
+
+@pytest.mark.parametrize("kind", ["once", "queue"])
+def test_a_conversation_is_kept_for_a_job_that_is_still_to_run_and_wakes_for_it(kind: JobKind) -> None:
+    due = Millis(stage().now + 5000)
+    told = kept(job(kind, due))
+    told.wait(1000)
+    assert told.wanted() == Wanted(wake=due)
 
 
 # -- the next process wants the same -----------------------------------------------------------------------

@@ -72,8 +72,9 @@ def _with_deadlines(state: State, work: Wanted, now: Millis) -> Wanted:
     """Add the calls that expire, and the end of the time for which the conversation is kept."""
     expired, next_expiry = due_approvals(state, now)
     delete_at = deletion_due(state)
-    is_outdated = delete_at is not None and delete_at <= now and work.wake is None
-    times = [at for at in (next_expiry, None if is_outdated else delete_at) if at is not None]
+    is_over = delete_at is not None and delete_at <= now
+    is_outdated = is_over and work.wake != NOW and not _has_last_job(state)
+    times = [at for at in (next_expiry, None if is_over else delete_at) if at is not None]
     if expired or is_outdated:
         later = min([at for at in (work.wake, work.later, *times) if at is not None and at != NOW], default=None)
         return replace(work, expired=expired, is_outdated=is_outdated, wake=NOW, later=later)
@@ -82,6 +83,11 @@ def _with_deadlines(state: State, work: Wanted, now: Millis) -> Wanted:
     if work.wake == NOW:
         return replace(work, later=min([at for at in (work.later, *times) if at is not None]))
     return replace(work, wake=min([at for at in (work.wake, *times) if at is not None]))
+
+
+def _has_last_job(state: State) -> bool:
+    """Return whether a job is still to run that does not repeat: a reminder, or a notification that is tried again."""
+    return any(job.added.kind in ("once", "queue") for job in state.jobs.values())
 
 
 def _wanted_work(state: State, now: Millis) -> Wanted:
