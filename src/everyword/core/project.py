@@ -62,7 +62,7 @@ from .transitions import TurnStatus
 from .turn_state import TurnState
 from .waiting_approvals import waiting_rows
 
-__all__ = ["agent_row", "all_rows", "message_row", "project", "turn_row"]
+__all__ = ["agent_row", "all_rows", "message_row", "project", "turn_row", "unlisted_rows"]
 
 
 DESTROYED: Final = KeptRow("destroyed", "", b"true")
@@ -145,6 +145,12 @@ def all_rows(state: State) -> list[Row]:
     if state.is_destroyed:
         kept.append(DESTROYED)
     return [*map(turn_row, turns), *_messages(state, state.tree.nodes), agent_row(state), *kept]
+
+
+def unlisted_rows(state: State) -> list[KeptRow]:
+    """Return the rows for lists of an agent that has none, once; a release without lists has written it."""
+    settled, state.unlisted = state.unlisted, None
+    return [] if settled is None else [*settled, *waiting_rows(state), conversation_row(state)]
 
 
 def agent_row(state: State) -> AgentRow:

@@ -133,6 +133,7 @@ def _restore_lists(state: State, kept: Sequence[KeptRow], problems: list[str]) -
     if state.conversation is None:
         find_waiting(state)
         state.conversation = summarise_rows(state)
+        state.unlisted = [] if state.tree.last_node > 0 else None
     if state.conversation is not None:
         state.indexed_title = state.conversation.title
 

@@ -114,6 +114,8 @@ class State:
     """The shared links that were not revoked, in the order in which they were created."""
     listed: list[KeptRow] = field(default_factory=list, compare=False)
     """The rows for lists that the last event changed; `project` returns them."""
+    unlisted: list[KeptRow] | None = field(default=None, compare=False)
+    """The settled calls of an agent of a release without lists: its next commit writes all of its rows for lists."""
 
     is_searchable: bool = False
     """True if the texts of the messages are indexed for searches."""

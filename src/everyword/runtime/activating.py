@@ -10,10 +10,12 @@ import msgspec
 
 from ..core.restore import restore
 from ..core.state import State
+from ..errors import LogCorrupt
 from ..events import Event, decode_event
 from ..ids import AgentId, Millis
-from ..log.base import Activation
+from ..log.base import Activation, LogStore
 from .api import HasStartHook, Responder
+from .rebuild import fold_log
 
 __all__ = ["restored", "started"]
 
@@ -36,8 +38,12 @@ async def started(agent: AgentId, responder: Responder) -> None:
         log.exception("on_start of %r raised; it is used all the same", agent)
 
 
-def restored(agent: AgentId, activation: Activation) -> State:
-    """Fold an activation into a state; what cannot be read is reported and left out."""
+async def restored(agent: AgentId, activation: Activation, store: LogStore) -> State:
+    """Fold an activation into a state; what cannot be read is reported and left out.
+
+    Raises:
+        LogError: the store cannot be read.
+    """
     streamed: list[tuple[Millis, Event]] = []
     for stored in activation.chunks:
         try:
@@ -47,4 +53,17 @@ def restored(agent: AgentId, activation: Activation) -> State:
     state, problems = restore(activation.agent, activation.turns, activation.messages, streamed, activation.kept)
     for problem in problems:
         log.error("%r: %s", agent, problem)
+    if state.unlisted is not None:
+        await _fill_in_lists(agent, state, store)
     return state
+
+
+async def _fill_in_lists(agent: AgentId, state: State, store: LogStore) -> None:
+    """Compute from its log, as a rebuild does, what lists show of an agent of a release without lists."""
+    try:
+        folded, rows, _ = await fold_log(store, agent, is_searchable=False)
+    except LogCorrupt as exc:
+        log.error("lists show less of %r: %s", agent, exc)
+        return
+    state.conversation, state.waiting = folded.conversation, folded.waiting
+    state.unlisted = list(rows.listed.values()) if folded.conversation is not None else None

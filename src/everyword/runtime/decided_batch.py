@@ -13,7 +13,7 @@ import msgspec
 from ..core.commands import BeginAttempt, EmitChunks
 from ..core.decide import decide
 from ..core.evolve import evolve
-from ..core.project import project
+from ..core.project import project, unlisted_rows
 from ..core.search_rows import search_rows
 from ..core.state import Rules, State
 from ..core.wanted import Wanted, wanted
@@ -82,6 +82,9 @@ def decide_batch(
         batch.work = wanted(state, at)
         if (turn := begins(state, batch.work)) is not None:
             _begin(batch, state, head, turn, rules)
+    if batch.rows and state.unlisted is not None:
+        for row in unlisted_rows(state):
+            _collect(batch.rows, row)
     if batch.rows and (rules.is_searchable or state.is_searchable):
         for row in search_rows(state, list(batch.rows.values()), rules.is_searchable):
             _collect(batch.rows, row)

@@ -255,11 +255,11 @@ class Directory:
         rules = self.settings.app_rules.applied(agent, responder.rules, self.store)
         activation = await self.store.activate(agent)
         self.wakes.add(activation.wakes)
-        state = restored(agent, activation)
+        state = await restored(agent, activation, self.store)
         if state.is_destroyed:  # by a process that died before it was done with it
             await self._erase(agent, activation.epoch)
             activation = await self.store.activate(agent)
-            state = restored(agent, activation)
+            state = await restored(agent, activation, self.store)
         self._check_open(agent)  # the shutdown has passed: it would not stop an agent that is loaded now
 
         actor = Actor(
