@@ -79,6 +79,10 @@ async def ask(app: Everyword, name: str, text: str, who: Principal = ANN, cls: A
     return await app.get(cls, name).for_principal(who).save_messages(text)
 
 
+def said(id: str, text: str) -> dict[str, Any]:
+    return {"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}
+
+
 async def titles(app: Everyword, **query: Any) -> list[str]:
     return [each.title for each in (await app.conversations.list(**query)).conversations]
 
@@ -258,6 +262,18 @@ async def test_a_watcher_is_not_told_what_others_delete(stores: Stores) -> None:
             for name in ("of bob", "old", "new"):
                 await app.conversations.delete(Chat, name)
             assert [(await anext(changes)).name for _ in range(2)] == ["old", "new"]
+
+
+async def test_a_first_question_that_is_replaced_is_not_the_title_any_more(stores: Stores) -> None:
+    async with serving(stores) as app:
+        await ask(app, "one", "My card is 4111")
+        await ask(app, "one", "How long does it take?")
+        chat = app.get(Chat, "one")
+        first, _, second, _ = await chat.get_messages()
+        await chat.persist_messages([said(second.id, "How long?")])
+        assert await titles(app) == ["My card is 4111"]
+        await chat.persist_messages([said(first.id, "(removed)")])
+        assert await titles(app) == ["(removed)"]
 
 
 async def test_nothing_is_unread_in_a_conversation_that_was_cleared(stores: Stores) -> None:

@@ -30,7 +30,7 @@ from ..events import (
     TurnEnded,
     TurnKind,
 )
-from ..ids import Millis
+from ..ids import Millis, NodeId
 from ..rows import (
     CONVERSATION,
     ConversationStatus,
@@ -207,9 +207,22 @@ def _message_ended(state: State, known: ConversationSummary, event: Any, at: Mil
 
 
 def _replaced(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:
+    body = bytes(event.message)
+    if _is_first_question(state, event.node):  # it may have been replaced because nobody should read it any more
+        known = replace(known, question=_cut(message_text(body), LONGEST_TITLE))
     if event.node != state.tree.leaf:
         return known
-    return replace(known, preview=_preview(bytes(event.message)) or known.preview, updated_at=at)
+    return replace(known, preview=_preview(body) or known.preview, updated_at=at)
+
+
+def _is_first_question(state: State, node: NodeId) -> bool:
+    """Return whether no user message with text comes before this node, which is one."""
+    questions = (each for each, place in state.tree.nodes.items() if place.role == "user" and place.shown is not None)
+    return node == next((each for each in questions if each == node or _has_text(state, each)), None)
+
+
+def _has_text(state: State, node: NodeId) -> bool:
+    return bool(message_text(state.tree.nodes[node].shown or b"").strip())
 
 
 def _turn_ended(state: State, known: ConversationSummary, event: Any, at: Millis) -> ConversationSummary:
