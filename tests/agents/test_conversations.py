@@ -177,7 +177,7 @@ async def test_a_deleted_conversation_is_gone_and_its_name_is_free(stores: Store
 async def test_bad_input_is_refused(stores: Stores) -> None:
     async with serving(stores) as app:
         await ask(app, "one", "first")
-        for title in ("", "  ", "x" * 201):
+        for title in ("", "  ", "x" * 201, "\ud83d"):
             with pytest.raises(BadInput, match="title"):
                 await app.conversations.rename(Chat, "one", title)
         with pytest.raises(BadInput, match="cursor"):
@@ -190,6 +190,9 @@ async def test_bad_input_is_refused(stores: Stores) -> None:
             await app.conversations.list(status="runing")  # type: ignore[arg-type]
         with pytest.raises(BadInput, match="must be an object"):
             await app.conversations.set_metadata(Chat, "one", ["x"])  # type: ignore[arg-type]
+        await app.conversations.set_metadata(Chat, "one", {"score": float("nan"), "tags": ("a",)})
+        (each,) = (await app.conversations.list()).conversations
+        assert each.metadata == {"score": None, "tags": ["a"]}
         for owner in ("", "\ud800", 5, "x" * 1000):
             with pytest.raises(UsageError, match="pass a string of 1 to"):
                 await app.conversations.set_owner(Chat, "one", owner)  # type: ignore[arg-type]
@@ -471,7 +474,7 @@ async def test_a_model_gives_a_title_once_and_a_persons_title_wins(stores: Store
         asked.append(len(messages))
         if len(asked) == 1:
             raise RuntimeError("the model is busy")
-        return "  About\n tea "
+        return "  About\n tea \ud83d"  # a model may end within an emoji
 
     async with serving(stores, conversations=ConversationOptions(title=title)) as app:
         async with aclosing(app.conversations.watch()) as changes:
@@ -479,7 +482,7 @@ async def test_a_model_gives_a_title_once_and_a_persons_title_wins(stores: Store
             await ask(app, "one", "hello")
             while (change := await anext(changes)).conversation is None or not change.conversation.has_own_title:
                 assert change.conversation is not None and change.conversation.title == "hello"
-        assert await titles(app) == ["About tea"]
+        assert await titles(app) == ["About tea ?"]
         await ask(app, "one", "more")
         assert asked == [2, 2]
         await app.conversations.rename(Chat, "one", "Mine")

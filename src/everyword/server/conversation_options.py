@@ -97,5 +97,6 @@ class OwnJobs:
         given = self._options.title(agent.messages)
         title = await given if inspect.isawaitable(given) else given
         text = " ".join(str(title).split())[:LONGEST_TITLE] if title is not None else ""
+        text = text.encode(errors="replace").decode()  # half of an emoji, for instance, cannot be stored
         if text:
             await agent._runtime.conversation.change(title=text, titled_by="model")

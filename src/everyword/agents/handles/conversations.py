@@ -415,13 +415,13 @@ def checked_title(title: str | None) -> str | None:
     if title is None:
         return None
     title = " ".join(title.split())
-    if not title or len(title) > LONGEST_TITLE:
-        raise BadInput(f"unable to rename; a title has 1 to {LONGEST_TITLE} characters")
+    if not title or len(title) > LONGEST_TITLE or any("\ud800" <= letter <= "\udfff" for letter in title):
+        raise BadInput(f"unable to rename; a title has 1 to {LONGEST_TITLE} characters of UTF-8")
     return title
 
 
 def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the app's own data of a conversation.
+    """Return the app's own data of a conversation as it is stored: numbers that JSON does not have are null.
 
     Raises:
         BadInput: it is not a JSON object, or too large.
@@ -429,14 +429,15 @@ def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(metadata, dict):
         raise BadInput(f"unable to set metadata; it is {type(metadata).__name__}, and must be an object")
     try:
-        size = len(msgspec.json.encode(metadata))
+        encoded = msgspec.json.encode(metadata)
     except (TypeError, ValueError, RecursionError) as exc:
         raise BadInput(f"unable to set metadata; it is not JSON ({exc})") from None
     if not _is_nested_at_most(metadata, DEEPEST_METADATA):
         raise BadInput(f"unable to set metadata; its objects and lists are nested deeper than {DEEPEST_METADATA}")
-    if size > MOST_METADATA:
-        raise BadInput(f"unable to set metadata; it has {size} bytes, and {MOST_METADATA} is the limit")
-    return metadata
+    if len(encoded) > MOST_METADATA:
+        raise BadInput(f"unable to set metadata; it has {len(encoded)} bytes, and {MOST_METADATA} is the limit")
+    stored: dict[str, Any] = msgspec.json.decode(encoded)
+    return stored
 
 
 def _is_nested_at_most(value: object, depth: int) -> bool:
