@@ -75,7 +75,7 @@ class ApprovalOptions:
         except Exception:
             log.exception("tool %s: approval_summary raised; the person is told the arguments only", tool)
             return None
-        return str(text)[:LONGEST_SUMMARY]
+        return str(text)[:LONGEST_SUMMARY].encode(errors="replace").decode()
 
 
 def _wrong(name: str, option: str, wanted: str) -> UsageError:
