@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 from everyword.attachments import folder
 from everyword.attachments.base import pieces_of
-from everyword.attachments.folder import FolderBlobStore
+from everyword.attachments.folder import PIECE, FolderBlobStore
+from everyword.errors import AttachmentsUnavailable
 from tests.timeouts import PATIENCE
 
 
@@ -50,3 +52,22 @@ async def test_the_names_of_new_folders_are_on_the_disk_when_a_content_is_stored
     assert {tmp_path, root, root / "agents", root / "agents" / "a"} <= set(synced)
     assert synced[-1] == root / "agents" / "a"
     assert os.listdir(root / "agents" / "a") == ["b"]
+
+
+async def test_a_full_disk_is_reported_and_keeps_nothing_of_the_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_new = folder._open_new
+
+    def full(path: Path) -> Any:
+        open_new(path).close()
+        return open("/dev/full", "wb")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(PIECE // 1000 + 1):  # shorter than the buffer of a file, which is written when it is closed
+            yield b"x" * 1000
+
+    monkeypatch.setattr(folder, "_open_new", full)
+    with pytest.raises(AttachmentsUnavailable, match="No space left"):
+        await FolderBlobStore(tmp_path).put("agents/a/b", pieces())
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

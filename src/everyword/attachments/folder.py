@@ -48,8 +48,9 @@ class FolderBlobStore(BlobStore):
                     held, size = [], 0
             await self._run(_finish, file, held, part, path)
         except BaseException:
-            # Not awaited in a thread: the task may be cancelled.
-            file.close()
+            # Not awaited in a thread: the task may be cancelled. Closing writes what is buffered, so a full disk fails it.
+            with suppress(OSError):
+                file.close()
             with suppress(OSError):
                 part.unlink()
             raise
