@@ -141,12 +141,15 @@ async def test_messages_of_the_agents_own_code_are_moved_out_too() -> None:
 
     async with app_of(Chat) as app:
         ann = app.get(Chat, "ann")
-        await ann.persist_messages([photo("u1", data)])
+        drawn = UIMessage("a1", "assistant", [{**data, "type": "reasoning-file"}])
+        await ann.persist_messages([photo("u1", data), drawn])
         await ann.save_messages([photo("u2", data)])
         stored = await ann.get_messages()
-        urls = {part["url"] for message in stored for part in message.parts if part["type"] == "file"}
-        assert len(urls) == 1
-        assert attachment_hash(urls.pop()) is not None
+        urls = [part["url"] for message in stored for part in message.parts if "file" in part["type"]]
+        assert (len(urls), len(set(urls))) == (3, 1)
+        assert attachment_hash(urls[0]) is not None
+        given = await (await app.attachments.of(Chat, "ann")).for_model(stored)
+        assert {part["url"] for message in given for part in message.parts if "file" in part["type"]} == {data["url"]}
 
 
 async def test_an_image_that_a_model_makes_becomes_an_attachment() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ..errors import AttachmentMissing
-from .attachments import attachment_hash
+from .attachments import FILE_TYPES, attachment_hash
 from .message import UIMessage, is_part
 
 __all__ = [
@@ -96,7 +96,7 @@ def _with_content(part: Any, urls: Mapping[str, str | None]) -> Any:
 
 
 def _hash_of(part: Any) -> str | None:
-    return attachment_hash(part.get("url")) if is_part(part) and part["type"] == "file" else None
+    return attachment_hash(part.get("url")) if is_part(part) and part["type"] in FILE_TYPES else None
 
 
 def _parts(message: Message) -> Sequence[Any]:

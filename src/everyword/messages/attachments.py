@@ -18,6 +18,7 @@ from ..ids import AgentId, split_agent_id
 from .message import Part, is_part
 
 __all__ = [
+    "FILE_TYPES",
     "MovedFile",
     "agent_path",
     "attachment_hash",
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 JsonObject = dict[str, Any]
+
+FILE_TYPES: Final = frozenset({"file", "reasoning-file"})
+"""Types of parts whose `url` is a file: one that a person or a model sends, or that a model makes while it reasons."""
 
 _HASH: Final = re.compile(r"/attachments/([0-9a-f]{64})(?:[?#]|$)")
 _IS_BASE64: Final = re.compile(r"; *base64$", re.IGNORECASE)
@@ -130,7 +134,7 @@ def _file_parts(message: Mapping[str, Any]) -> Iterable[Part]:
 
 
 def _is_file(part: Any) -> bool:
-    return is_part(part) and part["type"] == "file"
+    return is_part(part) and part["type"] in FILE_TYPES
 
 
 def _is_large(part: Mapping[str, Any], limit: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .attachments import attachment_hash
+from .attachments import FILE_TYPES, attachment_hash
 from .message import Part, is_part
 from .server_fields import without_fields
 from .tool_calls import is_tool_part, tool_name
@@ -78,7 +78,7 @@ def with_plain_urls(message: JsonObject) -> JsonObject:
 
 
 def _is_attachment(part: Any) -> bool:
-    return is_part(part) and part["type"] == "file" and attachment_hash(part.get("url")) is not None
+    return is_part(part) and part["type"] in FILE_TYPES and attachment_hash(part.get("url")) is not None
 
 
 def _plain_file(part: Part) -> Part:
