@@ -184,7 +184,7 @@ def test_pages_of_other_sites_are_let_in_when_they_are_invited(
     assert (refused is None) == is_let_in
     if refused is not None:
         assert "origins=" in refused.reason
-        assert door.cors_headers(connection(origin=origin)) == {}
+        assert set(door.cors_headers(connection(origin=origin))) <= {"vary"}
 
 
 def test_an_invited_page_is_told_that_it_may_read_the_answer() -> None:
@@ -196,7 +196,14 @@ def test_an_invited_page_is_told_that_it_may_read_the_answer() -> None:
     everybody = AccessPolicy(Permissions(authorize=_nobody), "*").cors_headers(connection(origin=origin))
     assert everybody["access-control-allow-origin"] == "*"
     assert "access-control-allow-credentials" not in everybody
-    assert AccessPolicy(Permissions(), [origin]).cors_headers(connection()) == {}
+    assert AccessPolicy(Permissions(), []).cors_headers(connection()) == {}
+
+
+@pytest.mark.parametrize("origins", [["https://a.example"], "*"])
+def test_a_response_to_an_img_is_not_used_for_a_script_of_another_site(origins: Sequence[str]) -> None:
+    door = AccessPolicy(Permissions(authorize=_nobody), origins)
+    assert door.cors_headers(connection()) == {"vary": "Origin"}
+    assert door.cors_headers(connection(origin="https://a.example"))["vary"] == "Origin"
 
 
 async def test_an_invited_page_may_ask_and_read_and_an_uninvited_one_may_do_neither() -> None:

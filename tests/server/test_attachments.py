@@ -107,6 +107,21 @@ async def test_a_page_that_is_called_an_image_is_a_download() -> None:
         )
 
 
+@pytest.mark.parametrize("said", [None, "application/octet-stream", "application/x-www-form-urlencoded"])
+async def test_the_first_bytes_give_the_type_of_an_upload_whose_header_does_not(said: str | None) -> None:
+    headers = {"content-type": said} if said is not None else {}
+    async with talking(chat(Chat, attachments=AttachmentOptions(media_types=["image/*"]))) as client:
+        assert (await client.post("attachments", content=PNG, headers=headers)).json()["mediaType"] == "image/png"
+        unknown = await client.post("attachments", content=b"text", headers=headers)
+        assert (unknown.status_code, "application/octet-stream is not among" in unknown.text) == (415, True)
+
+
+async def test_a_form_is_refused_and_not_stored_as_a_file() -> None:
+    async with talking(chat(Chat)) as client:
+        form = await client.post("attachments", files={"file": ("photo.png", PNG, "image/png")})
+        assert (form.status_code, "send the file itself as the body" in form.text) == (415, True)
+
+
 async def test_what_is_not_stored_is_404_and_reading_creates_no_agent() -> None:
     app = chat(Chat)
     async with talking(app) as client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["OCTETS", "SNIFFED", "is_allowed", "media_type_problem", "served_type", "sniffed_type"]
+__all__ = ["OCTETS", "SNIFFED", "claimed_type", "is_allowed", "media_type_problem", "served_type", "sniffed_type"]
 
 SNIFFED: Final = 32
 """How many of the first bytes are looked at."""
@@ -35,6 +35,8 @@ _SHOWN: Final = frozenset(
 )
 """Types that a browser may show in place: none of them runs a script. SVG does, and is not among them."""
 
+_SAYS_NOTHING: Final = frozenset({"", OCTETS, "application/x-www-form-urlencoded"})
+
 _SAME: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 
 
@@ -59,6 +61,15 @@ def served_type(first: bytes) -> tuple[str, bool]:
     """
     found = sniffed_type(first)
     return (found or OCTETS), found in _SHOWN
+
+
+def claimed_type(said: str, first: bytes) -> str:
+    """Return the media type of an upload: what its header said, or its first bytes if that says nothing.
+
+    Browsers send no type for files that they do not know, and curl sends that of a form.
+    """
+    kind = said.partition(";")[0].strip().lower()
+    return sniffed_type(first) or OCTETS if kind in _SAYS_NOTHING else kind
 
 
 def is_allowed(media_type: str, allowed: Sequence[str]) -> bool:

@@ -22,7 +22,7 @@ import msgspec
 
 from ..attachments.base import INCOMING, Blob, BlobStore, pieces_of
 from ..attachments.keys import blob_key, folder_of, owner_key
-from ..attachments.media_types import SNIFFED, media_type_problem
+from ..attachments.media_types import SNIFFED, claimed_type, media_type_problem
 from ..attachments.signatures import LinkSigner
 from ..errors import AttachmentRefused, UsageError
 from ..events import Identity
@@ -166,6 +166,8 @@ class Attachments:
     ) -> JsonObject:
         """Store a content that arrives in pieces, never more than a few of them in memory; return its file part.
 
+        A `media_type` that says nothing of the content is replaced by what the first bytes say.
+
         Raises:
             AttachmentRefused: it is too large, or may not be stored.
         """
@@ -174,7 +176,7 @@ class Attachments:
             measured = _Measured(pieces, self.rules.upload, reserved)
             try:
                 await self.store.put(incoming, measured.pieces())
-                sha256 = measured.digest.hexdigest()
+                sha256, media_type = measured.digest.hexdigest(), claimed_type(media_type, measured.first)
                 await self._check(agent, incoming, sha256, media_type, filename, measured.size, measured.first, sender)
                 key = blob_key(agent, sha256)
                 async with self.holding(agent, [sha256]), self._writing(agent):

@@ -102,15 +102,18 @@ class AccessPolicy:
         return {**{name: scope[name] for name in scope if name not in FROM_CREDENTIALS}, "headers": kept}
 
     def cors_headers(self, connection: HTTPConnection) -> dict[str, str]:
-        """Return the headers that let a page of `origins` read the response; none for other pages."""
+        """Return the headers that let a page of `origins` read the response.
+
+        A request that gets none of them gets `vary`: an `<img>` sends no Origin, and a browser that keeps the photo
+        would otherwise use this response for a script of the same page, and refuse it there.
+        """
         origin = _origin_of(connection)
+        shared = {"vary": "Origin"} if self._listed or self._takes_any_site else {}
         if origin is None or not self._is_invited(origin):
-            return {}
-        shared = {"access-control-allow-origin": ANY_SITE}
+            return shared
+        shared["access-control-allow-origin"] = ANY_SITE
         if self._is_listed(origin):
-            shared = {"access-control-allow-origin": origin, "access-control-allow-credentials": "true"}
-        if self._listed:
-            shared["vary"] = "Origin"
+            shared |= {"access-control-allow-origin": origin, "access-control-allow-credentials": "true"}
         return {**shared, "access-control-expose-headers": "x-everyword-request, x-vercel-ai-ui-message-stream"}
 
     @staticmethod

@@ -478,7 +478,10 @@ def _adding(headers: dict[str, str], send: Send) -> Send:
         if message["type"] == "http.response.start":
             added = MutableHeaders(scope=message)
             for name, value in headers.items():
-                added[name] = value
+                if name != "vary":
+                    added[name] = value
+                elif value not in added.get(name, ""):  # the owner of a relayed request has added it
+                    added.add_vary_header(value)
         await send(message)
 
     return send_with_headers

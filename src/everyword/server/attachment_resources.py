@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from ..attachments.media_types import OCTETS, SNIFFED, served_type
+from ..attachments.media_types import SNIFFED, served_type
 from ..errors import (
     AgentStopped,
     AttachmentMissing,
@@ -49,6 +49,8 @@ NOT_CONFIGURED: Final = (
     "unable to store attachments; this server has no place for them. Set `store` of Everyword(attachments=…)"
 )
 
+NO_FORM: Final = "unable to store a form; send the file itself as the body, for example fetch(url, {body: file})"
+
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 SAFE: Final = {
@@ -81,11 +83,11 @@ async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
     Query:
         filename: The name that the file part has.
     Headers:
-        Content-Type: The media type of the file part.
+        Content-Type: The media type of the file part. Without one, or with that of a plain form, the first bytes decide.
     Answers:
         201: `{"type": "file", "mediaType": text, "filename": text, "url": text}`; without `filename` if none was given.
         413: The body is larger than `Limits.upload`, or the conversation's attachments than `Limits.attachments`.
-        415: The type is not allowed, or the content is not of this type.
+        415: The type is not allowed, the content is not of this type, or it is a form with the file in it.
         422: The body is empty, or the app's own check refuses it.
         429: Too many uploads in a minute (`Limits.uploads_per_minute`).
         501: The server has no place for attachments: with PostgreSQL, `AttachmentOptions.store` must be set.
@@ -93,6 +95,9 @@ async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
     attachments, request, limits = service.directory.attachments, caller.request, service.limits
     if attachments is None:
         return refusal_response(501, NOT_CONFIGURED)
+    media_type = request.headers.get("content-type", "")
+    if media_type.strip().lower().startswith("multipart/"):
+        return refusal_response(415, NO_FORM)
     said = read_number(request.headers.get("content-length", ""))
     if said is not None and said > limits.upload:
         text = (
@@ -110,7 +115,7 @@ async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
         part = await attachments.upload(
             caller.agent,
             _body(request),
-            request.headers.get("content-type", OCTETS).partition(";")[0].strip().lower(),
+            media_type,
             filename or None,
             prefix=client_prefix(request.scope, attachments, service.base_path),
             sender=caller.principal.identity,
