@@ -42,7 +42,7 @@ STEPS = {
     "ask": {"find", "put", "rename", "append"},
     "ask-checked": {"find", "put", "move", "rename", "append"},
     "upload": {"find", "put", "move", "rename"},
-    "sweep": {"delete"},
+    "sweep": {"find", "put", "rename", "delete"},
     "destroy": {"append", "delete"},
 }
 
@@ -114,7 +114,7 @@ async def test_a_sweep_goes_on_after_a_kill_and_keeps_what_messages_have(
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_destroying_goes_on_after_a_kill_and_leaves_no_photos(when: str, tmp_path: Path, played: Path) -> None:
     existed: set[bool] = set()
-    async for left in killed_at_each_step(tmp_path, "destroy", when, await play(played)):
+    async for left in killed_at_each_step(tmp_path, "destroy", when, await play(played, is_swept=True)):
         async with running(left) as (app, _):
             await app.start()
             existed.add(await app.exists(Chat, "ann"))
@@ -127,14 +127,19 @@ async def test_destroying_goes_on_after_a_kill_and_leaves_no_photos(when: str, t
     assert False in existed
 
 
-async def play(folder: Path) -> Path:
-    """Make a conversation with two photos, uploads that nothing refers to in two conversations, and half an upload."""
+async def play(folder: Path, *, is_swept: bool = False) -> Path:
+    """Make a conversation with two photos, uploads that nothing refers to in two conversations, and half an upload.
+
+    With `is_swept`, a sweep at the start of an app has nothing to do.
+    """
     async with running(folder) as (app, client):
         await ask(client, question(*PHOTOS))
         for name in ("ann", "bob"):
             files = await app.attachments.of(Chat, name)
             for number in range(2):
                 await files.put(b"\x89PNG\r\n\x1a\n" + str(number).encode() * 20_000, "image/png")
+        if is_swept:
+            await app.attachments.sweep()
     await blobs_in(folder).put(f"{INCOMING}/cut-off", pieces_of(b"half"))
     return folder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from typing import Any
 from everyword import AIChatAgent, AttachmentOptions, Everyword, Turn, UIMessage
 from everyword.attachments.base import INCOMING, pieces_of
 from everyword.attachments.folder import FolderBlobStore
-from everyword.attachments.keys import blob_key, hash_in
+from everyword.attachments.keys import blob_key, folder_of, hash_in, owner_key, unused_in
 from everyword.attachments.memory import MemoryBlobStore
 from everyword.errors import LogUnavailable
 from everyword.ids import AgentId, Millis
@@ -102,6 +103,57 @@ async def test_an_upload_is_kept_for_its_grace_time_and_has_it_anew_when_it_is_s
         part = await files.put(b"later", "text/plain")
         assert await app.attachments.sweep() == 0
         assert await files.read(part) == b"later"
+
+
+async def test_an_attachment_has_its_grace_time_after_its_last_reference(tmp_path: Path) -> None:
+    def age() -> None:
+        for path in tmp_path.rglob("*"):
+            os.utime(path, (1, 1))
+
+    blobs = FolderBlobStore(tmp_path)
+    async with serving(blobs, grace=3600) as app:
+        files, ann = await app.attachments.of(Chat, "ann"), app.get(Chat, "ann")
+        part = await files.put(b"photo", "text/plain")
+        for again in range(2):
+            await ann.save_messages([saying(part, f"u{again}")])
+            age()
+            assert await app.attachments.sweep() == 0
+            await ann.clear_history()
+            assert await app.attachments.sweep() == 0, "a page may put the message back"
+            assert await files.read(part) == b"photo"
+        age()
+        assert await app.attachments.sweep() == 1
+        assert [blob.key async for blob in blobs.list("")] == [owner_key(folder_of(ANN))]
+
+
+async def test_a_sweep_during_the_deletion_of_a_conversation_leaves_no_note() -> None:
+    class Deleting(MemoryBlobStore):
+        """A store from which the conversation is deleted while the sweep stores a note about its only content."""
+
+        async def put(self, key: str, pieces: Any) -> None:
+            if unused_in(key) is not None:
+                await app.get(Chat, "ann").destroy()
+            await super().put(key, pieces)
+
+    blobs = Deleting()
+    async with serving(blobs, grace=3600) as app:
+        await app.get(Chat, "ann").save_messages("hi")
+        await (await app.attachments.of(Chat, "ann")).put(b"unused", "text/plain")
+        await app.attachments.sweep()
+        assert [blob.key async for blob in blobs.list("")] == []
+
+
+async def test_what_a_sweep_noted_of_a_deleted_conversation_is_deleted() -> None:
+    blobs = MemoryBlobStore()
+    async with serving(blobs, grace=3600) as app:
+        await (await app.attachments.of(Chat, "ann")).put(b"unused", "text/plain")
+        await app.attachments.sweep()
+        noted = [blob.key async for blob in blobs.list("") if unused_in(blob.key) is not None]
+        assert len(noted) == 1
+        await app.get(Chat, "ann").destroy()
+        await blobs.put(noted[0], pieces_of(b""))  # a sweep at the same time did
+        await app.attachments.sweep()
+        assert [blob.key async for blob in blobs.list("")] == []
 
 
 async def test_states_and_hidden_branches_keep_their_attachments() -> None:

@@ -48,7 +48,7 @@ class FolderBlobStore(BlobStore):
                     held, size = [], 0
             await self._run(_finish, file, held, part, path)
         except BaseException:
-            # Not awaited in a thread: the task may be cancelled. Closing writes what is buffered, so a full disk fails it.
+            # Not awaited in a thread: the task may be cancelled. Closing writes what is buffered: a full disk fails it.
             with suppress(OSError):
                 file.close()
             with suppress(OSError):

@@ -11,11 +11,13 @@ from typing import Final
 
 from ..ids import AgentId, root_id
 
-__all__ = ["AGENTS", "OWNER", "blob_key", "folder_of", "hash_in", "owner_key"]
+__all__ = ["AGENTS", "OWNER", "blob_key", "folder_of", "hash_in", "owner_key", "unused_in", "unused_key"]
 
 AGENTS: Final = "agents"
 OWNER: Final = "agent"
 """The name of the object that has the agent's id: a folder's name is a hash, because agents may have any name."""
+
+UNUSED: Final = ".unused"
 
 
 def folder_of(agent: AgentId) -> str:
@@ -31,6 +33,17 @@ def blob_key(agent: AgentId, sha256: str) -> str:
 def owner_key(folder: str) -> str:
     """Return the key of the object with the id of the agent whose folder this is."""
     return f"{folder}/{OWNER}"
+
+
+def unused_key(key: str) -> str:
+    """Return the key of the empty object whose time says since when nothing refers to a content."""
+    return f"{key}{UNUSED}"
+
+
+def unused_in(key: str) -> str | None:
+    """Return the key of the content that an object made with `unused_key` is about; None for other objects."""
+    content = key.removesuffix(UNUSED)
+    return content if content != key and hash_in(content) is not None else None
 
 
 def hash_in(key: str) -> str | None:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 from ..attachments.base import Blob, BlobStore, pieces_of
-from ..attachments.keys import blob_key, folder_of, hash_in, owner_key
+from ..attachments.keys import blob_key, folder_of, hash_in, owner_key, unused_key
 from ..errors import AttachmentMissing, LogLocked
 from ..ids import AgentId, Millis, root_id
 from ..log.memory import MemoryLog
@@ -155,6 +155,7 @@ async def collect_attachments(blobs: BlobStore, store: AdminStore, before: Milli
                 old = await _unreferenced(folder, stored, store, before)
                 for blob in old:
                     await blobs.delete(blob.key)
+                    await blobs.delete(unused_key(blob.key))
                 gone += old
                 if not stored and len(old) == len(folder.blobs):
                     await blobs.delete(owner_key(folder.path))

@@ -1,24 +1,28 @@
-"""Delete attachments that no stored message refers to, some time after they were written.
+"""Delete attachments that no stored message refers to, some time after they were written and last referred to.
 
-References are not counted: they are read from the rows of the conversation when a blob is old enough to be deleted.
-So they are right after a crash, a rebuild, an import, and beside nodes of an older release that know no attachments. A
-reference is an attachment's URL anywhere in a message, of any branch, or in a kept row: the state, jobs, fibers, runs.
+References are not counted: they are read from the rows of the conversation. So they are right after a crash, a rebuild,
+an import, and beside nodes of an older release that know no attachments. A reference is an attachment's URL anywhere in
+a message, of any branch, or in a kept row: the state, jobs, fibers, runs.
+
+The first sweep that finds no reference to a blob stores an empty object beside it: its grace time begins. So a page may
+put back a message that it has removed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..attachments.base import INCOMING, Blob, BlobStore
-from ..attachments.keys import AGENTS, folder_of, hash_in, owner_key
+from ..attachments.base import INCOMING, Blob, BlobStore, pieces_of
+from ..attachments.keys import AGENTS, folder_of, hash_in, owner_key, unused_in, unused_key
 from ..errors import AgentStopped, AttachmentMissing, AttachmentsUnavailable, LogError
 from ..ids import AgentId, Millis, children_prefix
 from ..messages.attachments import find_references
 
 if TYPE_CHECKING:
+    from .attachments import Attachments
     from .directory import Directory
 
 __all__ = ["AttachmentSweep", "Folder", "StoredRows", "delete_incoming", "folders", "old_incoming"]
@@ -36,6 +40,8 @@ class Folder(NamedTuple):
     blobs: Sequence[Blob]
     name: Blob | None
     """The object with the agent's id."""
+    unused: Mapping[str, Blob]
+    """Key of a blob → the object whose time says since when nothing refers to the blob."""
 
     def is_empty(self, before: Millis) -> bool:
         """Return whether nothing but the agent's id is here, written before a time."""
@@ -61,7 +67,8 @@ async def folders(store: BlobStore) -> AsyncIterator[Folder]:
 
 def _folder(path: str, agent: AgentId | None, blobs: Sequence[Blob]) -> Folder:
     name = next((blob for blob in blobs if blob.key == owner_key(path)), None)
-    return Folder(path, agent, [blob for blob in blobs if hash_in(blob.key) is not None], name)
+    unused = {key: blob for blob in blobs if (key := unused_in(blob.key)) is not None}
+    return Folder(path, agent, [blob for blob in blobs if hash_in(blob.key) is not None], name, unused)
 
 
 async def _agent_of(store: BlobStore, folder: str) -> AgentId | None:
@@ -122,21 +129,27 @@ class AttachmentSweep:
         attachments = self._directory.attachments
         if attachments is None:
             return 0
+        async with attachments.holds.sweeping:
+            return await self._sweep(attachments)
+
+    async def _sweep(self, attachments: Attachments) -> int:
         deleted = await delete_incoming(attachments.store, self._before)
-        async for folder in folders(attachments.store):
-            if folder.agent is None:
-                continue
-            if not await self._is_abandoned(folder) and not await self._unreferenced(folder.blobs, folder.agent):
+        async for found in folders(attachments.store):
+            folder, agent = found, found.agent
+            unused = await self._unused(folder)
+            if (agent is not None or not folder.blobs) and await self._note(folder, unused):
+                folder = await self._listed(folder.path, agent)
+            if agent is None or (not self._due(folder, unused) and not await self._is_abandoned(folder)):
                 continue
             try:
-                deleted += await self._sweep_conversation(folder.agent)
+                deleted += await self._sweep_conversation(agent)
             except (AgentStopped, LogError) as exc:
                 if isinstance(exc, AttachmentsUnavailable):
                     raise
-                log.debug("%r is not swept now: %s", folder.agent, exc)  # its owner is another node
+                log.debug("%r is not swept now: %s", agent, exc)  # its owner is another node
             except Exception:
                 # Its own code fails when it is loaded: one agent must not keep the others from being swept.
-                log.exception("unable to sweep the attachments of %r", folder.agent)
+                log.exception("unable to sweep the attachments of %r", agent)
         return deleted
 
     @property
@@ -151,12 +164,33 @@ class AttachmentSweep:
             return False
         return not any([await self._directory.store.has(each) for each in await self._family(folder.agent)])
 
-    async def _unreferenced(self, blobs: Sequence[Blob], agent: AgentId) -> list[Blob]:
-        old = [blob for blob in blobs if blob.modified <= self._before]
-        if not old:
+    async def _unused(self, folder: Folder) -> list[Blob]:
+        """Return the blobs to which nothing refers."""
+        if not folder.blobs or folder.agent is None:
             return []
-        referenced = await stored_references(self._directory.store, await self._family(agent))
-        return [blob for blob in old if hash_in(blob.key) not in referenced]
+        referenced = await stored_references(self._directory.store, await self._family(folder.agent))
+        return [blob for blob in folder.blobs if hash_in(blob.key) not in referenced]
+
+    async def _note(self, folder: Folder, unused: Sequence[Blob]) -> bool:
+        """Store since when nothing refers to blobs, and remove this from others; return whether anything changed."""
+        attachments, keys = self._directory.attachments, {blob.key for blob in unused}
+        assert attachments is not None
+        for key in keys - folder.unused.keys():
+            await attachments.store.put(unused_key(key), pieces_of(b""))
+            if await attachments.store.find(key) is None:  # its conversation is deleted meanwhile
+                await attachments.store.delete(unused_key(key))
+        for key in folder.unused.keys() - keys:
+            await attachments.store.delete(unused_key(key))
+        return keys != folder.unused.keys()
+
+    def _due(self, folder: Folder, unused: Sequence[Blob]) -> list[Blob]:
+        """Return the unused blobs whose grace time is over."""
+        before, since = self._before, folder.unused
+        return [
+            blob
+            for blob in unused
+            if blob.modified <= before and blob.key in since and since[blob.key].modified <= before
+        ]
 
     async def _sweep_conversation(self, agent: AgentId) -> int:
         """Look again as the owner of the conversation, and delete.
@@ -173,7 +207,7 @@ class AttachmentSweep:
                     return 0
             path = folder_of(agent)
             folder = await self._listed(path, agent)
-            for blob in await self._unreferenced(folder.blobs, agent):
+            for blob in self._due(folder, await self._unused(folder)):
                 directory.check_lease(agent)
                 deleted += await attachments.holds.delete(attachments.store, blob.key, touched)
             if await self._is_abandoned(await self._listed(path, agent)):
@@ -181,7 +215,7 @@ class AttachmentSweep:
                 await attachments.holds.delete(attachments.store, owner_key(path), touched)
         return deleted
 
-    async def _listed(self, path: str, agent: AgentId) -> Folder:
+    async def _listed(self, path: str, agent: AgentId | None) -> Folder:
         attachments = self._directory.attachments
         assert attachments is not None
         return _folder(path, agent, [blob async for blob in attachments.store.list(f"{path}/")])

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from ..attachments.base import INCOMING, Blob, BlobStore, pieces_of
-from ..attachments.keys import blob_key, folder_of, owner_key
+from ..attachments.keys import blob_key, folder_of, owner_key, unused_key
 from ..attachments.media_types import SNIFFED, claimed_type, media_type_problem
 from ..attachments.signatures import LinkSigner
 from ..errors import AttachmentRefused, UsageError
@@ -336,8 +336,9 @@ class Attachments:
         """Delete everything of a conversation, if this is its root agent; called when the agent is destroyed."""
         if agent != root_id(agent):
             return
-        for blob in [each async for each in self.store.list(f"{folder_of(agent)}/")]:
-            await self.store.delete(blob.key)
+        for _ in range(2):  # a sweep, here or on another node, may store a note about a blob after the first look
+            for blob in [each async for each in self.store.list(f"{folder_of(agent)}/")]:
+                await self.store.delete(blob.key)
 
 
 @asynccontextmanager
@@ -384,6 +385,8 @@ class BlobHolds:
         self._held: Counter[str] = Counter()
         self._deleting: dict[str, asyncio.Future[None]] = {}
         self._touched: dict[object, set[str]] = {}
+        self.sweeping = asyncio.Lock()
+        """Held by a sweep: another one would note what this one deletes."""
 
     @asynccontextmanager
     async def hold(self, keys: Iterable[str]) -> AsyncIterator[None]:
@@ -422,6 +425,7 @@ class BlobHolds:
         done = self._deleting[key] = asyncio.get_running_loop().create_future()
         try:
             await store.delete(key)
+            await store.delete(unused_key(key))
         finally:
             del self._deleting[key]
             done.set_result(None)

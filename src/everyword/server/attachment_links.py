@@ -45,8 +45,8 @@ class AppAttachments:
         return await (await self.of(agent, name)).signed_url(part, expires_in=expires_in)
 
     async def sweep(self) -> int:
-        """Delete now what no message refers to and is older than `AttachmentOptions.grace`; return how many there were.
+        """Delete now what no message has referred to for `AttachmentOptions.grace`; return how many there were.
 
-        A running app does this by itself from time to time.
+        A running app does this by itself from time to time. The time begins when a sweep first finds no message.
         """
         return await AttachmentSweep((await self._service()).directory).sweep()

@@ -83,7 +83,7 @@ async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
     Query:
         filename: The name that the file part has.
     Headers:
-        Content-Type: The media type of the file part. Without one, or with that of a plain form, the first bytes decide.
+        Content-Type: The media type of the file part. Without one, or with curl's default, the first bytes decide.
     Answers:
         201: `{"type": "file", "mediaType": text, "filename": text, "url": text}`; without `filename` if none was given.
         413: The body is larger than `Limits.upload`, or the conversation's attachments than `Limits.attachments`.
