@@ -114,6 +114,9 @@ async def test_models_get_the_newest_files_up_to_a_limit_or_links() -> None:
         part = await files.put(PNG, "image/png")
         (given_message,) = await files.for_model([photo("u1", part)])
         assert given_message.parts[1]["url"].startswith(f"{part['url']}?expires=")
+        text = await files.put(b"a,b", "text/csv")
+        (given_message,) = await files.for_model([photo("u1", text)])
+        assert given_message.parts[1]["url"] == "data:text/csv;base64,YSxi", "providers fetch images only"
 
 
 async def test_an_agents_own_files_are_checked_and_told_apart() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..errors import AttachmentMissing, UsageError
-from ..messages.attachment_contents import MOST_FOR_MODEL, as_data_url, attachments_in, with_contents
+from ..messages.attachment_contents import MOST_FOR_MODEL, as_data_url, attachments_in, images_in, with_contents
 from ..messages.attachments import attachment_hash, decode_data_url
 from ..messages.message import Chunk, UIMessage
 from ..runtime.agent_runtime.attachments import AttachmentsAccess
@@ -82,15 +82,17 @@ class AgentAttachments:
     async def for_model(self, messages: Iterable[UIMessage], *, limit: int = MOST_FOR_MODEL) -> list[UIMessage]:
         """Return the messages with what a model can read in the place of each attachment's URL.
 
-        That is its content as a `data:` URL, or a signed link (`AttachmentOptions.for_models`). Contents of the newest
-        messages come first, up to `limit` bytes; of others, and of those that are not stored any more, a text says so.
+        That is its content as a `data:` URL, or a signed link of an image (`AttachmentOptions.for_models`); not every
+        provider fetches other files. Contents of the newest messages come first, up to `limit` bytes; of others, and of
+        those that are not stored any more, a text says so.
         `Think` calls this itself.
         """
         given = list(messages)
         urls: dict[str, str | None] = {}
+        linked = images_in(given) if self._access.gives_links else set()
         for sha256 in attachments_in(given):
             try:
-                if self._access.gives_links:
+                if sha256 in linked:
                     urls[sha256] = await self._access.link(sha256, MODEL_LINK)
                     continue
                 content = await self._access.read(sha256, limit)

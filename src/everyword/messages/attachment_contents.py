@@ -18,6 +18,7 @@ __all__ = [
     "as_data_url",
     "attachment_reader",
     "attachments_in",
+    "images_in",
     "with_contents",
     "with_read_contents",
 ]
@@ -43,6 +44,13 @@ def attachments_in(messages: Sequence[Message]) -> list[str]:
             if sha256 is not None:
                 found[sha256] = None
     return list(found)
+
+
+def images_in(messages: Sequence[Message]) -> set[str]:
+    """Return the hashes of attachments that messages have only as images."""
+    parts = [(sha256, part) for message in messages for part in _parts(message) if (sha256 := _hash_of(part))]
+    others = {sha256 for sha256, part in parts if not str(part.get("mediaType")).lower().startswith("image/")}
+    return {sha256 for sha256, _ in parts} - others
 
 
 def with_contents(messages: Sequence[Message], urls: Mapping[str, str | None]) -> list[Message]:

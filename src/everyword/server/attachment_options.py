@@ -39,8 +39,8 @@ class AttachmentOptions:
             False or a text for the sender to refuse it. An exception refuses it, too.
         grace: How long an attachment is kept that no message refers to.
         key: The secret that signs links, at least 16 bytes. By default a random one, kept beside the attachments.
-        for_models: What Think gives to models: "bytes", or signed "links" that the provider's servers fetch, for which
-            `public_url` must be absolute.
+        for_models: What Think gives to models: "bytes", or for images signed "links" that the provider's servers fetch,
+            for which `public_url` must be absolute.
     """
 
     store: str | BlobStore | None = None
