@@ -32,6 +32,24 @@ def test_files_of_a_question_go_in_their_own_shapes() -> None:
     ]
 
 
+def test_a_file_that_the_api_refuses_does_not_end_the_conversation() -> None:
+    parts = [
+        file("data:application/octet-stream;base64,aGk=", "application/zip", filename="a.zip"),
+        file("data:image/heic;base64,aGk=", "image/heic"),
+        file("data:image/jpg;base64,aGk=", "image/jpg"),
+        file("data:application/json;base64,aGk=", "application/json"),
+    ]
+    assert content(parts) == [
+        {
+            "type": "text",
+            "text": "[The file a.zip (application/zip) cannot be shown; the model does not read this type.]",
+        },
+        {"type": "text", "text": "[The file (image/heic) cannot be shown; the model does not read this type.]"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aGk="}},
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "hi"}},
+    ]
+
+
 def test_ids_of_other_providers_are_made_fit_on_both_sides() -> None:
     part: Part = {"type": "tool-x", "toolCallId": "a:1|b", "state": "output-available", "input": {}, "output": 1}
     asked, answered = to_anthropic([UIMessage("m", "assistant", [part])])["messages"]

@@ -23,6 +23,12 @@ __all__ = ["to_anthropic"]
 log = logging.getLogger("everyword.models")
 
 Block = dict[str, Any]
+_READ: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf"})
+"""The types whose bytes the API takes."""
+
+_TEXTS: Final = frozenset({"application/json", "application/xml", "image/svg+xml"})
+"""Types that are given as text, besides `text/*`."""
+
 _NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -109,20 +115,26 @@ def _user_blocks(part: Part) -> Iterator[Block]:
         return
     url, kind = str(part.get("url", "")), str(part.get("mediaType", ""))
     data_url = read_data_url(url)
-    if data_url is not None:
-        source: Block = {"type": "base64", "media_type": kind or data_url.media_type, "data": data_url.base64}
+    if data_url is None:
+        source: Block = {"type": "url", "url": url}
     else:
-        source = {"type": "url", "url": url}
-    if kind.startswith("image/"):
-        yield {"type": "image", "source": source}
-        return
-    if kind.startswith("text/") and data_url is not None:
+        kind = (kind or data_url.media_type).partition(";")[0].strip().lower().replace("image/jpg", "image/jpeg")
+        source = {"type": "base64", "media_type": kind, "data": data_url.base64}
+    name = str(part.get("filename") or "")
+    if data_url is not None and (kind.startswith("text/") or kind in _TEXTS):
         text = _decoded(data_url.base64)
         if text is None:
             return
         source = {"type": "text", "media_type": "text/plain", "data": text}
-    title = {"title": part["filename"]} if part.get("filename") else {}
-    yield {"type": "document", "source": source, **title}
+    elif data_url is not None and kind not in _READ:
+        # The API refuses it, and with it every later question of the conversation.
+        named = " ".join(filter(None, ["file", name, f"({kind})"]))
+        yield {"type": "text", "text": f"[The {named} cannot be shown; the model does not read this type.]"}
+        return
+    elif kind.startswith("image/"):
+        yield {"type": "image", "source": source}
+        return
+    yield {"type": "document", "source": source, **({"title": name} if name else {})}
 
 
 def _decoded(base64: str) -> str | None:
