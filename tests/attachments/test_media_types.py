@@ -33,3 +33,9 @@ def test_a_type_is_found_by_the_first_bytes(first: bytes, found: str | None) -> 
 @pytest.mark.parametrize("page", [b"<html><script>", b"<svg xmlns=", b"%PDF-1.7 <script>", b"\xef\xbb\xbf<html>"])
 def test_what_may_run_scripts_is_never_shown_in_place(page: bytes) -> None:
     assert served_type(page)[1] is False
+
+
+@pytest.mark.parametrize("wrong", ["", "image", "a/b,c", 'a/"b"', "a/b c", "a/b/c", "é/b", "*/*"])
+def test_what_is_no_media_type_is_refused(wrong: str) -> None:
+    assert media_type_problem(wrong, b"text", ["*/*"]) == f"{wrong!r} is no media type"
+    assert media_type_problem("application/vnd.a-b+json; charset=utf-8", b"text", ["*/*"]) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -34,6 +35,8 @@ _SHOWN: Final = frozenset(
     | {"audio/mpeg", "audio/ogg", "audio/flac", "audio/wav", "video/webm", "video/mp4"}
 )
 """Types that a browser may show in place: none of them runs a script. SVG does, and is not among them."""
+
+_MEDIA_TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 
 _SAYS_NOTHING: Final = frozenset({"", OCTETS, "application/x-www-form-urlencoded"})
 
@@ -81,7 +84,7 @@ def is_allowed(media_type: str, allowed: Sequence[str]) -> bool:
 def media_type_problem(media_type: str, first: bytes, allowed: Sequence[str]) -> str | None:
     """Return why a content of this type may not be stored, as the end of a sentence; None if it may."""
     kind = _plain(media_type)
-    if not kind or "/" not in kind or len(kind) > 127 or not kind.isprintable():
+    if len(kind) > 127 or _MEDIA_TYPE.fullmatch(kind) is None:
         return f"{media_type[:100]!r} is no media type"
     if not is_allowed(kind, allowed):
         return f"{kind} is not among the allowed types ({', '.join(allowed)})"
