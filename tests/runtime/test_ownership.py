@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from everyword.ids import AgentId, Incarnation, Millis, RequestId, root_id
+from everyword.log.base import Activation
 from everyword.log.memory import MemoryLog
 from everyword.log.nodes import LiveNode, NodeListener
 from everyword.runtime import wake_scheduler
@@ -61,6 +62,9 @@ class OnlyNode:
 
     async def begin_drain(self) -> None: ...
 
+    async def every_node_knows(self, version: int) -> bool:
+        return True
+
 
 async def test_families_that_are_given_back_together_cost_one_statement_and_one_pass(
     monkeypatch: pytest.MonkeyPatch,
@@ -107,6 +111,26 @@ async def test_a_family_is_kept_while_an_agent_below_is_loaded() -> None:
         directory.unload_idle()
         await node.has_released.wait()
         assert node.released == [root]
+
+
+async def test_a_family_is_kept_while_a_log_of_it_is_rewritten() -> None:
+    store, node = MemoryLog(), OnlyNode()
+    store.nodes = node
+    begun, gate = Gate(), Gate()
+
+    async def work(activation: Activation) -> None:
+        begun.open()
+        await gate.wait()
+
+    async with running(store, ScriptedResponder(["yes"])) as directory, asyncio.timeout(PATIENCE):
+        async with directory.attach(AGENT):
+            pass
+        rewriting = asyncio.create_task(directory.rewrite(AGENT, work))
+        await begun.wait()
+        await rounds()
+        assert directory.families() == {root_id(AGENT)} and not node.released, "the rewriting needs the lease"
+        gate.open()
+        await rewriting
 
 
 class LossyWire(Wire):

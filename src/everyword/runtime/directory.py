@@ -334,8 +334,8 @@ class Directory:
                 loaded.task.cancel()  # it may wait for a commit that nothing will come of
 
     def families(self) -> set[AgentId]:
-        """Return the root agents of all agents that are loaded, or about to be."""
-        return {root_id(agent) for agent in (*self._loaded, *self._loading, *self._destroying)}
+        """Return the root agents of all agents that are loaded, about to be, or worked on while they are not."""
+        return {root_id(agent) for agent in (*self._loaded, *self._loading, *self._destroying, *self._rewriting)}
 
     async def loaded_again(self, agent: AgentId) -> None:
         """Wait until an agent that was lost to a failing store may be tried again."""
