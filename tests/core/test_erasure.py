@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from everyword.core.erasure import ERASED_TEXT, Eraser, Target
+from everyword.core.erasure import ERASED_TEXT, Eraser, Target, copied_answers
 from everyword.events import (
     AgentCreated,
     AgentDestroyed,
@@ -331,3 +331,24 @@ def test_a_change_by_the_principal_leaves_what_others_set_before() -> None:
 def test_messages_of_an_unknown_shape_do_not_stop_an_erasure() -> None:
     odd = MessageReplaced(N, to_raw({"id": "m", "role": "user", "parts": ["text", None], "metadata": "x"}))
     assert rewritten(odd) == [odd] and msgspec.json.decode(encode_event(odd))
+
+
+def test_answers_to_calls_are_replaced_in_copies_of_their_message_too() -> None:
+    answered = CallAnswered(N, CallId("c1"), "result", to_raw({"city": WORD}), by=ANN.id, principal=ANN)
+    asked = accepted(BOB, messages=[], owner="pk-bob")
+    source = Eraser(target())
+    for event in (asked, answered):
+        source.rewrite(event)
+    assert source.answered == {(MessageId("a"), CallId("c1"))}
+
+    copy = Placed(NodeId(1), None, MessageId("a"), "assistant", message("a", "Good.", None, "assistant", call))
+    other = Placed(NodeId(2), NodeId(1), MessageId("b"), "assistant", message("b", "x", None, "assistant", call))
+    fork = MessagesPut([copy], cause="forked")
+    assert copied_answers(fork, source.answered) == source.answered
+    assert copied_answers(MessagesPut([other], cause="forked"), source.answered) == set()
+    assert copied_answers(MessagesPut([copy]), source.answered) == set(), "its own log has who answered"
+    assert rewritten(fork) == [fork], "the log of the fork does not"
+    given = Eraser(target(answered=frozenset(source.answered)))
+    new, beside = given.rewrite(fork), Eraser(given.target).rewrite(MessagesPut([other]))
+    assert new is not None and not has_word(new)
+    assert beside is not None and has_word(beside), "the same id in another message may be another call"

@@ -86,6 +86,11 @@ class Room(AIChatAgent[Any]):
         await self.schedule(3600, "later", {"text": text})
         await self.fibers.start("think", lambda fiber: self._think(fiber, text))
 
+    @callable_method
+    async def copy_to(self, name: str) -> None:
+        """Fork the conversation as it is now."""
+        await self.versions.fork(self.messages[-1].id, name)
+
     async def later(self, payload: Any) -> None:
         pass
 

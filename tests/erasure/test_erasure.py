@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from everyword.cli import main
+from everyword.core.erasure import ERASED_TEXT
 from everyword.ids import AgentId
+from everyword.log.lists import ConversationQuery, ListedConversation
 from everyword.log.postgres.address import DatabaseAddress
 from everyword.server.node_settings import NodeSettings
 from everyword.testing import Gate
-from tests.erasure.room import ANN, BOB, WORD, Room, asked, begun, make_app, play, tab
+from tests.erasure.room import ANN, BOB, WORD, Room, asked, begun, call_of, make_app, play, tab
 from tests.server.kit import bare, connect, serving
 
 
@@ -183,3 +186,49 @@ async def test_two_requests_at_once_are_one_erasure_and_neither_loses_its_answer
         plain, with_answers = await asyncio.gather(app.principals.erase(ANN), app.principals.erase(ANN, answers=True))
         assert plain.is_complete and with_answers.is_complete
     assert words_in_files(tmp_path) == []
+
+
+async def test_what_a_person_gave_to_tools_is_replaced_in_forks_too(store: str, tmp_path: Path) -> None:
+    app = make_app(store)
+    async with serving(app) as url:
+        async with tab(url, BOB) as bob, tab(url, ANN) as ann:
+            await asked(bob, "b1", "what place")
+            place = await call_of(ann, "place")
+            await ann.answer(place, {"city": WORD}, toolName="place")
+            await ann.settled()
+            await app.get(Room, "room").wait_until_stable()
+            for who, name in ((bob, "fork"), (ann, f"own-{WORD}")):
+                await who.send(type="rpc", id=f"copy-{name}", method="copy_to", args=[name])
+                await who.until(lambda frame, name=name: frame.get("id") == f"copy-{name}")  # type: ignore[misc]
+        report = await app.principals.erase(ANN)
+        assert report.is_complete
+        assert {each.name for each in report.agents} == {"room", "fork", None}, "her own fork is deleted"
+        (_, answer) = await app.get(Room, "fork").get_messages()
+        assert ERASED_TEXT in str(answer.to_dict())
+    assert await words_left(store, tmp_path) == []
+
+
+async def test_an_owned_conversation_that_changes_while_they_are_listed_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everyword.runtime.erasures.PAGE", 1)
+    app = make_app(str(tmp_path / "log.db"))
+    async with serving(app) as url:
+        for name in ("one", "two", "three"):
+            async with tab(url, ANN, name) as ann:
+                await asked(ann, f"a-{name}", "hello")
+        lists = (await app.service()).directory.store.lists
+        assert lists is not None
+        conversations, is_first = lists.conversations, True
+
+        async def changing(query: ConversationQuery) -> Sequence[ListedConversation]:
+            nonlocal is_first
+            found = await conversations(query)
+            if is_first:
+                is_first = False
+                await app.conversations.rename(Room, "one", "newest now")  # it moves before the pages that follow
+            return found
+
+        monkeypatch.setattr(lists, "conversations", changing)
+        report = await app.principals.erase(ANN)
+        assert [each.is_deleted for each in report.agents] == [True, True, True]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, assert_never
 
@@ -62,13 +63,16 @@ from ..events import (
 from ..ids import CallId, FiberId, JobId, MessageId, NodeId, RequestId, RunId, TurnId
 from ..messages.server_fields import SERVER_FIELDS, fields_of
 
-__all__ = ["ERASED_TEXT", "Eraser", "Target", "are_words_of"]
+__all__ = ["ERASED_TEXT", "FORKED", "Answered", "Eraser", "Target", "are_words_of", "copied_answers"]
 
 ERASED_TEXT: Final = "This message was deleted."
 """The text of a message whose author was erased, and the value of what the author gave to a tool."""
 
 FRAMEWORK: Final = "everyword."
 """How the callbacks of the framework's own jobs begin: notifications, and requests for titles."""
+
+FORKED: Final = "forked"
+"""The cause of messages that were copied from another conversation."""
 
 FILL_STREAM: Final = "_rsm_generate_response"
 """The callback of the jobs that fill the streams of a `ResumableStreamManager`."""
@@ -79,6 +83,9 @@ _TEXTS: Final = frozenset({"title", "preview", "summary"})
 _TRIGGERS: Final = frozenset({"submit-message", "regenerate-message"})
 
 E = TypeVar("E", bound=Event)
+
+Answered = tuple[MessageId, CallId]
+"""A call of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +100,20 @@ class Target:
     """Makes new ids of the old ones. It is thrown away afterwards, so that nobody can compare ids."""
     with_answers: bool = False
     """Whether the answers to its questions are deleted, too."""
+    answered: frozenset[Answered] = frozenset()
+    """Calls that it answered in a conversation of which this one has a copy: a fork has no event that says so."""
 
     def opaque(self, given: str) -> str:
         """Return the id that takes the place of one that a client chose; the same for the same id."""
         return f"erased-{hashlib.blake2b(given.encode(), key=self.salt[:64], digest_size=12).hexdigest()}"
+
+
+def copied_answers(event: MessagesPut, answered: Collection[Answered]) -> set[Answered]:
+    """Return those of the answered calls that messages have which were copied from another conversation."""
+    if event.cause != FORKED:
+        return set()
+    messages = {each.id for each in event.messages}
+    return {each for each in answered if each[0] in messages}
 
 
 def are_words_of(target: Target, message: bytes) -> bool:
@@ -116,6 +133,11 @@ class Eraser:
     """All turns of the principal."""
     jobs: set[JobId] = field(default_factory=set)
     fibers: set[FiberId] = field(default_factory=set)
+    answered: set[Answered] = field(default_factory=set)
+    """Calls of which the principal's answer is in the message: copies of it have it, too."""
+    _message_ids: dict[NodeId, MessageId] = field(default_factory=dict)
+    _copied_calls: dict[MessageId, set[CallId]] = field(default_factory=dict)
+    """The same for messages that were copied to here."""
     _runs: set[RunId] = field(default_factory=set)
     _nodes: set[NodeId] = field(default_factory=set)
     """Places of messages that the principal put there: their ids were its client's."""
@@ -132,6 +154,10 @@ class Eraser:
     """Titles that the principal gave to the conversation. A notification of another's turn may have one."""
     _owners: set[str] = field(default_factory=set)
     """Names of other principals' clients for themselves."""
+
+    def __post_init__(self) -> None:
+        for message, call in self.target.answered:
+            self._copied_calls.setdefault(message, set()).add(call)
 
     def rewrite(self, event: Event) -> Event | None:
         """Return the event as it is to be, the same object if nothing changes; None to delete it."""
@@ -197,6 +223,7 @@ class Eraser:
     # -- turns -------------------------------------------------------------------------------------------------------
 
     def _accepted(self, event: TurnAccepted) -> TurnAccepted:
+        self._message_ids[event.node] = event.message_id
         if event.kind is TurnKind.RSM:
             self._streams[event.request] = event
         is_ours = self._is(event.principal)
@@ -258,6 +285,8 @@ class Eraser:
 
     def _place(self, placed: Placed, *, is_ours: bool) -> Placed:
         message = msgspec.json.decode(placed.message)
+        self._message_ids[placed.node] = placed.id
+        self._calls |= self._copied_calls.get(placed.id, set())
         if (is_ours and placed.role == "user") or _author_of(message) == self.target.principal:
             self._nodes.add(placed.node)
             self._ids.add(placed.id)
@@ -307,6 +336,8 @@ class Eraser:
             value = {"approved": msgspec.json.decode(event.value).get("approved")}
         if event.kind != "approval" or msgspec.json.decode(event.value).get("reason") is not None:
             self._calls.add(event.call)
+            if (message := self._message_ids.get(event.node)) is not None:
+                self.answered.add((message, event.call))
         who = Identity(self.target.alias) if event.principal is not None else None
         by = self._id(event.by) if event.by is not None else None
         return self._counted("answers to calls", event, value=to_raw(value), by=by, origin=None, principal=who)

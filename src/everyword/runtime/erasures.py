@@ -7,6 +7,7 @@ only its alias afterwards. Every step is harmless when it is done again, so a pr
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +26,7 @@ from ..log.lists import ConversationQuery
 from .agent_erasure import erasure_of
 from .api.erasures import AgentErased, Erasure, ErasureStep
 from .directory import Directory
+from .personal_data import copies_of_answers
 
 __all__ = ["ErasesAgents", "Erasures"]
 
@@ -142,6 +144,7 @@ class Erasures:
     # -- the steps ---------------------------------------------------------------------------------------------------
 
     async def _run(self, directory: Directory, running: _Running) -> tuple[Erasure, Sequence[ErasureStep]]:
+        await self._note_copies(directory, running)
         await self._delete_owned(directory, running)
         await self._rewrite_others(directory, running)
         left = await erasure_of(directory).scrub()
@@ -152,21 +155,44 @@ class Erasures:
             await erasure_of(directory).scrub()  # the note had the principal's id until now
         return erasure, [*running.steps.values()]
 
-    async def _delete_owned(self, directory: Directory, running: _Running) -> None:
-        """Delete the conversations that the principal owns, and then their names."""
-        lists, before = directory.store.lists, None
-        owned = [AgentId(step.agent) for step in running.steps.values() if step.action == "delete" and not step.is_done]
+    async def _note_copies(self, directory: Directory, running: _Running) -> None:
+        """Note the forks that have answers of the principal to calls: only the logs that they were copied from say so.
+
+        Those are about to be deleted or rewritten.
+        """
+        principal = running.erasure.principal
+        owned = await self._owned(directory, principal)
+        copies = await copies_of_answers(directory, principal)
+        left = [each for each in copies if root_id(each[0]) not in owned and each[0] not in running.steps]
+        await self._note_all(
+            directory, running, [ErasureStep(agent, "rewrite", answered=found) for agent, found in left]
+        )
+
+    async def _owned(self, directory: Directory, principal: str) -> list[AgentId]:
+        """Return the conversations that the principal owns."""
+        lists, before, owned = directory.store.lists, None, list[AgentId]()
         while lists is not None:
-            query = ConversationQuery(owner=running.erasure.principal, before=before, limit=PAGE)
-            page = await lists.conversations(query)
+            page = await lists.conversations(ConversationQuery(owner=principal, before=before, limit=PAGE))
             owned += [each.agent for each in page]
             if len(page) < PAGE:
                 break
             before = page[-1].summary.updated_at, page[-1].agent
-        for number, agent in enumerate(dict.fromkeys(owned)):
-            known = (key for key, step in running.steps.items() if step.agent == agent and step.action == "delete")
-            key = next(known, f"delete-{number}-{secrets.token_hex(4)}")
-            await self._step(directory, running, key, ErasureStep(agent, "delete"), self._deleting(directory, agent))
+        return owned
+
+    async def _delete_owned(self, directory: Directory, running: _Running) -> None:
+        """Delete the conversations that the principal owns, and then their names."""
+        left = [AgentId(step.agent) for step in running.steps.values() if step.action == "delete" and not step.is_done]
+        left += await self._owned(directory, running.erasure.principal)
+        tried = set[AgentId]()
+        while left:
+            for agent in dict.fromkeys(left):
+                known = (key for key, step in running.steps.items() if step.agent == agent and step.action == "delete")
+                key = next(known, f"delete-{len(tried)}-{secrets.token_hex(4)}")
+                step = ErasureStep(agent, "delete")
+                await self._step(directory, running, key, step, self._deleting(directory, agent))
+                tried.add(agent)
+            # Again: one that changes while pages are read may be on none of them.
+            left = [each for each in await self._owned(directory, running.erasure.principal) if each not in tried]
 
     def _deleting(self, directory: Directory, agent: AgentId) -> Callable[[ErasureStep], Awaitable[ErasureStep]]:
         async def delete(step: ErasureStep) -> ErasureStep:
@@ -190,8 +216,7 @@ class Erasures:
             found += [root, *await directory.store.agents(children_prefix(root))]
         # All of them are noted first: once a log is rewritten, it does not say any more which family has to be done.
         new = [ErasureStep(agent, "rewrite") for agent in found if agent not in running.steps]
-        running.steps.update({step.agent: step for step in new})
-        await erasure_of(directory).put_notes([_step_note(running.erasure, step.agent, step) for step in new])
+        await self._note_all(directory, running, new)
         for key, step in list(running.steps.items()):
             if step.action == "rewrite" and (not step.is_done or step.problem or step.agent in found):
                 agent = AgentId(step.agent)
@@ -199,12 +224,12 @@ class Erasures:
 
     def _rewriting(self, running: _Running, agent: AgentId) -> Callable[[ErasureStep], Awaitable[ErasureStep]]:
         async def rewrite(step: ErasureStep) -> ErasureStep:
-            erased = await self._agents().erase(agent, running.erasure.target)
+            target = dataclasses.replace(running.erasure.target, answered=frozenset(step.answered))
+            erased = await self._agents().erase(agent, target)
             nouns = {*step.counts, *erased.counts}
             counts = {noun: step.counts.get(noun, 0) + erased.counts.get(noun, 0) for noun in sorted(nouns)}
-            return replace(
-                step, is_done=True, counts=counts, states=step.states + erased.states, problem=erased.problem
-            )
+            states = step.states + erased.states
+            return replace(step, is_done=True, counts=counts, states=states, problem=erased.problem, answered=[])
 
         return rewrite
 
@@ -230,6 +255,10 @@ class Erasures:
             log.error("unable to erase a principal from %r; %s", first.agent, exc)
             step = replace(step, problem=str(exc))
         await self._note(directory, running, key, step)
+
+    async def _note_all(self, directory: Directory, running: _Running, steps: Sequence[ErasureStep]) -> None:
+        running.steps.update({step.agent: step for step in steps})
+        await erasure_of(directory).put_notes([_step_note(running.erasure, step.agent, step) for step in steps])
 
     async def _note(self, directory: Directory, running: _Running, key: str, step: ErasureStep) -> None:
         running.steps[key] = step

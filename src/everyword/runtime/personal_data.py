@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from ..attachments.keys import folder_of, hash_in
-from ..core.erasure import Eraser, Target
+from ..core.erasure import FORKED, Answered, Eraser, Target, copied_answers
 from ..core.personal_data import personal_part
 from ..errors import LogCorrupt
-from ..events import Chunk, Event, Identity, TurnEnded, decode_event
+from ..events import Chunk, Event, Identity, MessagesPut, TurnEnded, decode_event
 from ..ids import AgentId, Millis, Seq, children_prefix, root_id
 from ..log.lists import ConversationQuery, ListedConversation
 from .agent_erasure import erasure_of
 from .api.erasures import MessageRecord, PersonalEvent
 from .directory import Directory
 
-__all__ = ["PersonalData"]
+__all__ = ["PersonalData", "copies_of_answers"]
 
 PAGE = 500
 
@@ -99,11 +100,47 @@ class PersonalData:
                 yield at, found
 
     async def _log(self, agent: AgentId) -> AsyncIterator[tuple[Millis, Event]]:
-        cursor = Seq(0)
-        while page := await self._running().store.read(agent, cursor, PAGE):
-            for stored in page:
-                try:
-                    yield stored.at, decode_event(stored.body)
-                except msgspec.DecodeError as exc:
-                    raise LogCorrupt(f"unable to read {agent!r}; event {stored.seq} is damaged ({exc})") from exc
-            cursor = page[-1].seq
+        async for each in _log_of(self._running(), agent):
+            yield each
+
+
+async def copies_of_answers(directory: Directory, principal: str) -> list[tuple[AgentId, list[Answered]]]:
+    """Return the forks with messages in which the principal answered calls, each with these calls.
+
+    A damaged log is left out: it is reported when it is to be rewritten.
+    """
+    mentioning, answered = erasure_of(directory).mentioning, set[Answered]()
+    for agent in await mentioning(principal):
+        answered |= await _answered(directory, agent, principal)
+    if not answered:
+        return []
+    found = [(agent, await _copied(directory, agent, answered)) for agent in await mentioning(FORKED)]
+    return [(agent, sorted(copied)) for agent, copied in found if copied]
+
+
+async def _answered(directory: Directory, agent: AgentId, principal: str) -> set[Answered]:
+    eraser = Eraser(Target(principal, "erased", b"-"))
+    with suppress(LogCorrupt, AssertionError, KeyError, ValueError):
+        async for _, event in _log_of(directory, agent):
+            eraser.rewrite(event)
+    return eraser.answered
+
+
+async def _copied(directory: Directory, agent: AgentId, answered: set[Answered]) -> set[Answered]:
+    found = set[Answered]()
+    with suppress(LogCorrupt):
+        async for _, event in _log_of(directory, agent):
+            if isinstance(event, MessagesPut):
+                found |= copied_answers(event, answered)
+    return found
+
+
+async def _log_of(directory: Directory, agent: AgentId) -> AsyncIterator[tuple[Millis, Event]]:
+    cursor = Seq(0)
+    while page := await directory.store.read(agent, cursor, PAGE):
+        for stored in page:
+            try:
+                yield stored.at, decode_event(stored.body)
+            except msgspec.DecodeError as exc:
+                raise LogCorrupt(f"unable to read {agent!r}; event {stored.seq} is damaged ({exc})") from exc
+        cursor = page[-1].seq

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from ...core.erasure import Target
+from ...core.erasure import Answered, Target
 from ...ids import AgentId, Millis, NodeId
 from ...log.lists import ListedConversation
 
@@ -37,6 +37,8 @@ class ErasureStep(msgspec.Struct, frozen=True, omit_defaults=True):
     states: int = 0
     problem: str | None = None
     """Why it could not be done, or not completely."""
+    answered: list[Answered] = []
+    """Until it is done: calls whose answers the agent has copies of, see `Target.answered`."""
 
 
 class Erasure(msgspec.Struct, frozen=True, omit_defaults=True):
