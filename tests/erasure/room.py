@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
@@ -126,11 +126,11 @@ def allowed(principal: Principal, action: str, kind: str, name: str) -> bool:
     return True
 
 
-def make_app(store: str, node: NodeSettings | None = None) -> Everyword:
+def make_app(store: str, node: NodeSettings | None = None, classes: Sequence[type[Agent[Any]]] = (Room,)) -> Everyword:
     options = ConversationOptions(search=True)
     files = AttachmentOptions(store=FILES) if FILES is not None else None
     app = Everyword(
-        [Room],
+        classes,
         store=store,
         authenticate=by_query,
         authorize=allowed,

@@ -10,12 +10,12 @@ import pytest
 
 from everyword.cli import main
 from everyword.core.erasure import ERASED_TEXT
-from everyword.ids import AgentId
+from everyword.ids import AgentId, Seq
 from everyword.log.lists import ConversationQuery, ListedConversation
 from everyword.log.postgres.address import DatabaseAddress
 from everyword.server.node_settings import NodeSettings
 from everyword.testing import Gate
-from tests.erasure.room import ANN, BOB, WORD, Room, asked, begun, call_of, make_app, play, tab
+from tests.erasure.room import ANN, BOB, WORD, Note, Room, asked, begun, call_of, make_app, play, tab
 from tests.server.kit import bare, connect, serving
 
 
@@ -169,6 +169,30 @@ async def test_an_erasure_whose_hook_fails_is_reported_and_completed_the_next_ti
         again = await app.principals.erase(ANN)
         assert again.is_complete and again.id == report.id and again.problems == []
     assert words_in_files(tmp_path) == []
+
+
+async def test_a_log_whose_class_is_not_served_is_rewritten_and_completed_when_it_is_served_again(
+    store: str, tmp_path: Path
+) -> None:
+    app = make_app(store)
+    async with serving(app) as url, tab(url, BOB) as bob, tab(url, ANN) as ann:
+        await asked(bob, "b1", "Hello from Bob")
+        await asked(ann, f"a1-{WORD}", f"Hello, my word is {WORD}")
+        async with tab(url, ANN, f"own-{WORD}") as own:
+            await asked(own, f"o1-{WORD}", f"private {WORD}")
+    app = make_app(store, classes=[Note])
+    async with app:
+        report = await app.principals.erase(ANN)
+        assert not report.is_complete
+        problems = {each.name: str(each.problem) for each in report.problems if not each.is_deleted}
+        assert "on_erase did not run" in problems["room"] and "no class of kind 'room'" in problems["room"]
+        state = (await app.service()).directory.store
+        assert WORD not in str(await state.read(AgentId("room/room"), Seq(0), 100))
+    app = make_app(store)
+    async with app:
+        again = await app.principals.erase(ANN)
+        assert again.is_complete and again.id == report.id
+    assert await words_left(store, tmp_path) == []
 
 
 async def test_two_requests_at_once_are_one_erasure_and_neither_loses_its_answers(tmp_path: Path) -> None:

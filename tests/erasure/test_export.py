@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -12,13 +13,20 @@ from typing import Any
 
 import pytest
 
+from everyword import Agent
 from everyword.cli import main
-from tests.erasure.room import ANN, BOB, WORD, make_app, play
+from everyword.errors import LogUnavailable
+from tests.erasure.room import ANN, BOB, WORD, asked, make_app, play, tab
 from tests.erasure.test_erasure import store as store_fixture
 from tests.erasure.test_erasure import words_in_files
 from tests.server.kit import connect, serving
 
 store = store_fixture
+
+
+class Other(Agent[Any]):
+    pass
+
 
 APP = """
 from tests.erasure.room import make_app
@@ -73,6 +81,58 @@ async def test_the_zip_has_what_a_person_owns_and_what_it_did_elsewhere(store: s
         assert room["participant"] == {"id": ANN, "name": f"Ann {WORD}"} and room["messages_read"] > 0
         elsewhere = zipped.read("elsewhere/events.jsonl").decode()
         assert "Hello from Bob" not in elsewhere and f"{BOB}@x" not in elsewhere, "nothing of others"
+
+
+async def test_claims_of_others_are_left_out_of_a_conversation_that_the_person_owns(tmp_path: Path) -> None:
+    app, stream = make_app(str(tmp_path / "log.db")), io.BytesIO()
+    async with serving(app) as url, connect(url) as client:
+        async with tab(url, ANN, "own") as ann:
+            await asked(ann, "a1", "mine")
+        renamed = await client.patch("/conversations/room/own", headers={"x-user": BOB}, json={"title": "Renamed"})
+        assert renamed.status_code == 200
+        await app.principals.export(ANN, stream)
+    with zipfile.ZipFile(stream) as zipped:
+        events = zipped.read("conversations/0001/events.jsonl").decode()
+        assert "Renamed" in events and f"{ANN}@x" in events and f"{BOB}@x" not in events
+
+
+async def test_tables_that_cannot_be_read_are_named_and_the_rest_is_written(tmp_path: Path) -> None:
+    store, stream = str(tmp_path / "log.db"), io.BytesIO()
+    app = make_app(store)
+    async with serving(app) as url, tab(url, ANN, "own") as ann:
+        await asked(ann, "a1", "mine")
+        await ann.send(type="rpc", id="c1", method="remember", args=["a note"])
+        await ann.until(lambda frame: frame.get("id") == "c1")
+    app = make_app(store, classes=[Other])
+    async with app:
+        await app.principals.export(ANN, stream)
+        report = await app.principals.erase(ANN)
+        assert not report.is_complete and "no class of kind 'room'" in str(report.problems[0].problem)
+    with zipfile.ZipFile(stream) as zipped:
+        manifest = json.loads(zipped.read("manifest.json"))
+        assert [each["name"] for each in manifest["left_out"]][:1] == ["conversations/0001/tables"]
+        assert "no class of kind 'room'" in manifest["left_out"][0]["why"]
+        assert len(lines(zipped, "conversations/0001/messages.jsonl")) == 2
+
+
+async def test_an_export_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, stream = make_app(str(tmp_path / "log.db")), io.BytesIO()
+    async with serving(app) as url:
+        async with tab(url, ANN, "own") as ann:
+            await asked(ann, "a1", "mine")
+        store = (await app.service()).directory.store
+
+        async def broken(*given: Any) -> Any:
+            raise LogUnavailable("unable to read; the disk is gone")
+
+        monkeypatch.setattr(store, "read", broken)
+        with pytest.raises(LogUnavailable):
+            await app.principals.export(ANN, tmp_path / "ann.zip")
+        with pytest.raises(LogUnavailable):
+            await app.principals.export(ANN, stream)
+        monkeypatch.undo()
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("ann.zip")]
+    assert "manifest.json" not in zipfile.ZipFile(stream).namelist()
 
 
 def test_the_command_exports_and_erases(

@@ -7,10 +7,16 @@ from typing import Any
 import msgspec
 
 from ..events import (
+    ApprovalRequested,
+    ConversationChanged,
     Event,
+    FiberEnded,
+    JobAdded,
+    JobEnded,
     MessageEnded,
     MessageReplaced,
     MessagesPut,
+    StateSet,
     TurnAccepted,
     TurnEnded,
     TurnRetargeted,
@@ -26,21 +32,34 @@ def personal_part(eraser: Eraser, event: Event) -> dict[str, Any] | None:
 
     Call it for each event of a log, in order, with one `eraser`.
     """
-    if isinstance(event, MessageEnded | TurnEnded | TurnRetargeted) or eraser.rewrite(event) is event:
-        # What the principal gave to an answer is in other events.
+    if isinstance(event, MessageEnded | TurnEnded | TurnRetargeted | StateSet) or eraser.rewrite(event) is event:
+        # What the principal gave to an answer is in other events, and so are messages that were copied into a state.
         return None
     found: dict[str, Any] = msgspec.json.decode(encode_event(event))
-    if isinstance(event, TurnAccepted | MessagesPut):
-        target = eraser.target
-        is_ours = isinstance(event, TurnAccepted) and event.turn in eraser.turns
-        own = [
-            each.message
-            for each in event.messages
-            if (is_ours and each.role == "user") or are_words_of(target, bytes(each.message))
-        ]
-        found["messages"] = [msgspec.json.decode(each) for each in own]
-        if isinstance(event, TurnAccepted) and not is_ours:  # another principal's turn: only what is ours in it
-            return {"t": found["t"], "messages": found["messages"]} if own else None
-    elif isinstance(event, MessageReplaced) and not are_words_of(eraser.target, bytes(event.message)):
-        return None
+    principal = eraser.target.principal
+    match event:
+        case TurnAccepted() | MessagesPut():
+            is_ours = isinstance(event, TurnAccepted) and event.turn in eraser.turns
+            own = [
+                each for each in event.messages if (is_ours and each.role == "user") or _is_own(eraser, each.message)
+            ]
+            found["messages"] = [msgspec.json.decode(each.message) for each in own]
+            if not is_ours:  # another principal's turn: only what is ours in it
+                return {"t": found["t"], "messages": found["messages"]} if own else None
+        case MessageReplaced():
+            return found if _is_own(eraser, event.message) else None
+        case ConversationChanged() if event.by is None or event.by.id != principal:
+            return {"t": found["t"], "owner": event.owner}  # another one made it the owner
+        case ApprovalRequested():
+            return {"t": found["t"], "call": event.call, "tool": event.tool, "approvers": [principal]}
+        case JobAdded() if event.job not in eraser.jobs:
+            return None  # a notification that names it
+        case JobEnded() | FiberEnded():
+            found.pop("detail", None)
+        case _:
+            pass
     return found
+
+
+def _is_own(eraser: Eraser, message: msgspec.Raw) -> bool:
+    return are_words_of(eraser.target, bytes(message))

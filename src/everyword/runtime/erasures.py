@@ -197,8 +197,9 @@ class Erasures:
     def _deleting(self, directory: Directory, agent: AgentId) -> Callable[[ErasureStep], Awaitable[ErasureStep]]:
         async def delete(step: ErasureStep) -> ErasureStep:
             below = await directory.store.agents(children_prefix(agent))
-            with suppress(AgentGone):
-                await self._agents().destroy(agent)
+            if await directory.store.has(agent):
+                with suppress(AgentGone):
+                    await self._agents().destroy(agent)
             await erasure_of(directory).rename_destroyed(agent, agent_id("erased", secrets.token_hex(12)))
             kind = agent.partition("/")[0]
             return replace(step, agent=kind, is_done=True, counts={"agents": 1 + len(below)}, problem=None)
@@ -212,7 +213,8 @@ class Erasures:
         """
         found: list[AgentId] = []
         mentioning = await erasure_of(directory).mentioning(running.erasure.principal)
-        for root in sorted({root_id(agent) for agent in mentioning}):
+        left = {step.agent for step in running.steps.values() if step.action == "delete" and not step.is_done}
+        for root in sorted({root_id(agent) for agent in mentioning} - left):
             found += [root, *await directory.store.agents(children_prefix(root))]
         # All of them are noted first: once a log is rewritten, it does not say any more which family has to be done.
         new = [ErasureStep(agent, "rewrite") for agent in found if agent not in running.steps]
@@ -220,10 +222,14 @@ class Erasures:
         for key, step in list(running.steps.items()):
             if step.action == "rewrite" and (not step.is_done or step.problem or step.agent in found):
                 agent = AgentId(step.agent)
-                await self._step(directory, running, key, step, self._rewriting(running, agent))
+                await self._step(directory, running, key, step, self._rewriting(directory, running, agent))
 
-    def _rewriting(self, running: _Running, agent: AgentId) -> Callable[[ErasureStep], Awaitable[ErasureStep]]:
+    def _rewriting(
+        self, directory: Directory, running: _Running, agent: AgentId
+    ) -> Callable[[ErasureStep], Awaitable[ErasureStep]]:
         async def rewrite(step: ErasureStep) -> ErasureStep:
+            if not await directory.store.has(agent):  # it was deleted since the step was noted
+                return replace(step, is_done=True, problem=None, answered=[])
             target = dataclasses.replace(running.erasure.target, answered=frozenset(step.answered))
             erased = await self._agents().erase(agent, target)
             nouns = {*step.counts, *erased.counts}

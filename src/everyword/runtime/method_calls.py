@@ -127,13 +127,15 @@ class MethodCalls:
     async def erase_here(self, agent: AgentId, target: Target) -> AgentErased:
         """Stop the principal's work in an agent, run its `on_erase`, and rewrite its log."""
         directory = self._running()
-        await stop_work_of(directory, agent, target.principal)
         problem = None
         try:
+            await stop_work_of(directory, agent, target.principal)
             arguments = msgspec.json.encode([[], {"principal": target.principal}])
             await self.call_here(MethodCall(agent, ON_ERASE, arguments))
         except (AgentGone, OwnedElsewhere):
             raise
+        except AgentStopped as exc:  # its class is not served any more, or cannot be loaded: so nothing of it runs
+            problem = f"on_erase did not run: {exc}"
         except EverywordError as exc:
             problem = f"on_erase failed: {exc}"
         erased = await erase_from_agent(directory, agent, target)

@@ -12,7 +12,7 @@ from ..attachments.keys import folder_of, hash_in
 from ..core.erasure import FORKED, Answered, Eraser, Target, copied_answers
 from ..core.personal_data import personal_part
 from ..errors import LogCorrupt
-from ..events import Chunk, Event, Identity, MessagesPut, TurnEnded, decode_event
+from ..events import Chunk, Event, FiberEnded, Identity, JobEnded, MessagesPut, TurnEnded, decode_event
 from ..ids import AgentId, Millis, Seq, children_prefix, root_id
 from ..log.lists import ConversationQuery, ListedConversation
 from .agent_erasure import erasure_of
@@ -84,11 +84,12 @@ class PersonalData:
         async for at, event in self._log(agent):
             if isinstance(event, Chunk):
                 continue  # the message has them
-            if isinstance(event, TurnEnded) and event.detail is not None:
+            if isinstance(event, TurnEnded | JobEnded | FiberEnded) and event.detail is not None:
                 event = msgspec.structs.replace(event, detail=None)
-            who = getattr(event, "principal", None)
-            if isinstance(who, Identity) and who.id != principal:
-                event = msgspec.structs.replace(event, principal=Identity(who.id, who.name))
+            for field in ("principal", "by"):
+                who = getattr(event, field, None)
+                if isinstance(who, Identity) and who.id != principal:
+                    event = msgspec.structs.replace(event, **{field: Identity(who.id, who.name)})
             yield PersonalEvent(at, msgspec.json.encode(event))
 
     async def parts(self, agent: AgentId, principal: str) -> AsyncIterator[tuple[Millis, dict[str, Any]]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from os import PathLike
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ...errors import EverywordError
 from ...ids import AgentId, Millis, root_id, split_agent_id
 from ...messages.attachments import find_references
 
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from .app_handle import AppHandle
 
 __all__ = ["write_export"]
+
+log = logging.getLogger("everyword.agents")
 
 VERSION: Final = 1
 AT_ONCE: Final = 256 * 1024
@@ -45,42 +51,60 @@ class _Zip:
         self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED)
         self._date = now.year, now.month, now.day, now.hour, now.minute, now.second
         self.counts: dict[str, int] = {}
+        self.left_out: list[dict[str, str]] = []
+        """What could not be read, and why."""
 
     async def write(self, name: str, lines: AsyncIterator[Any]) -> None:
         """Write a file with a line of JSON for each value; none if there are no values."""
-        entry: Any = None
-        waiting, size = list[bytes](), 0
-        async for value in lines:
-            if entry is None:
-                entry, self.counts[name] = self._zip.open(self._named(name), "w", force_zip64=True), 0
-            waiting.append(msgspec.json.encode(value) + b"\n")
-            size += len(waiting[-1])
-            self.counts[name] += 1
-            if size >= AT_ONCE:
-                await asyncio.to_thread(entry.write, b"".join(waiting))
-                waiting, size = [], 0
-        if entry is not None:
-            await asyncio.to_thread(entry.write, b"".join(waiting))
-            await asyncio.to_thread(entry.close)
+        waiting, size, count = list[bytes](), 0, 0
+        async with self._entry(name) as write:
+            async for value in lines:
+                waiting.append(msgspec.json.encode(value) + b"\n")
+                size += len(waiting[-1])
+                count += 1
+                if size >= AT_ONCE:
+                    await write(b"".join(waiting))
+                    waiting, size = [], 0
+            if waiting:
+                await write(b"".join(waiting))
+        if count:
+            self.counts[name] = count
 
     async def copy(self, name: str, pieces: AsyncIterator[bytes]) -> None:
         """Write a file as it is, piece by piece; none if there are no pieces."""
+        async with self._entry(name) as write:
+            async for piece in pieces:
+                await write(piece)
+                self.counts[name] = 1
+
+    @asynccontextmanager
+    async def _entry(self, name: str) -> AsyncIterator[Callable[[bytes], Awaitable[None]]]:
+        """Yield a function that writes to a file, which is begun by its first call."""
         entry: Any = None
-        async for piece in pieces:
+
+        async def write(content: bytes) -> None:
+            nonlocal entry
             if entry is None:
-                entry, self.counts[name] = self._zip.open(self._named(name), "w", force_zip64=True), 1
-            await asyncio.to_thread(entry.write, piece)
-        if entry is not None:
-            await asyncio.to_thread(entry.close)
+                entry = self._zip.open(self._named(name), "w", force_zip64=True)
+            await asyncio.to_thread(entry.write, content)
+
+        try:
+            yield write
+        finally:
+            if entry is not None:
+                await asyncio.to_thread(entry.close)
 
     def _named(self, name: str) -> zipfile.ZipInfo:
         found = zipfile.ZipInfo(name, self._date)
         found.compress_type = zipfile.ZIP_DEFLATED
         return found
 
-    async def close(self, manifest: dict[str, Any]) -> None:
-        body = msgspec.json.format(msgspec.json.encode({**manifest, "files": self.counts}))
+    async def write_manifest(self, manifest: dict[str, Any]) -> None:
+        left_out = {"left_out": self.left_out} if self.left_out else {}
+        body = msgspec.json.format(msgspec.json.encode({**manifest, "files": self.counts, **left_out}))
         await asyncio.to_thread(self._zip.writestr, self._named("manifest.json"), body)
+
+    async def aclose(self) -> None:
         await asyncio.to_thread(self._zip.close)
 
 
@@ -90,9 +114,13 @@ async def write_export(
     """Write the export; return its files, each with the number of its lines; an attachment counts as one."""
     if isinstance(target, str | PathLike):
         part = f"{os.fspath(target)}.part"  # a file of that name is complete
-        with await asyncio.to_thread(open, part, "wb") as out:
-            counts = await _write(app, data, principal, out)
-        os.replace(part, target)
+        try:
+            with await asyncio.to_thread(open, part, "wb") as out:
+                counts = await _write(app, data, principal, out)
+            os.replace(part, target)
+        except BaseException:
+            await asyncio.to_thread(Path(part).unlink, missing_ok=True)
+            raise
         return counts
     return await _write(app, data, principal, target)
 
@@ -100,6 +128,14 @@ async def write_export(
 async def _write(app: AppHandle, data: ReadsPersonalData, principal: str, out: IO[bytes]) -> dict[str, int]:
     now = datetime.now(UTC)
     file = _Zip(out, now)
+    async with aclosing(file):
+        await _write_all(app, data, principal, file)
+        about = {"principal": principal, "written_at": now.isoformat(timespec="seconds"), "version": VERSION}
+        await file.write_manifest({**about, "about": ABOUT})
+    return file.counts
+
+
+async def _write_all(app: AppHandle, data: ReadsPersonalData, principal: str, file: _Zip) -> None:
     owned: set[AgentId] = set()
     async for each in data.owned(principal):
         owned.add(each.agent)
@@ -118,9 +154,6 @@ async def _write(app: AppHandle, data: ReadsPersonalData, principal: str, out: I
             await file.copy(name, data.content(agent, sha256))
     roots = sorted({root_id(agent) for agent in others})
     await file.write("elsewhere/conversations.jsonl", _takes_part(data, roots, principal))
-    about = {"principal": principal, "written_at": now.isoformat(timespec="seconds"), "version": VERSION}
-    await file.close({**about, "about": ABOUT})
-    return file.counts
 
 
 async def _write_agent(
@@ -132,7 +165,15 @@ async def _write_agent(
     await file.write(f"{folder}/events.jsonl", _events(data, agent, principal))
     if not await data.has_tables(agent):
         return
-    handle = app._handle_at(agent)  # the tables are read by the agent's owner
+    try:
+        await _write_tables(app._handle_at(agent), file, folder)
+    except EverywordError as exc:  # its class is not served any more, or cannot be loaded
+        log.error("an export of a person's data lacks the tables of %r; %s", agent, exc)
+        file.left_out.append({"name": f"{folder}/tables", "why": str(exc)})
+
+
+async def _write_tables(handle: Any, file: _Zip, folder: str) -> None:
+    """Write the SQL tables of an agent, which are read by its owner."""
     for table in await handle._do("sql_tables", list[str]):
         safe = "".join(letter if letter.isalnum() else "-" for letter in table)[:80]
         await file.write(f"{folder}/tables/{safe}.jsonl", _rows(handle, table))
