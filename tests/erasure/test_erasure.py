@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from everyword.cli import main
@@ -124,6 +125,40 @@ async def test_a_node_has_an_agent_of_another_node_rewritten_by_its_owner(
         async with tab(url, BOB) as page:
             await asked(page, "b9", "and now?")
         assert await words_in_tables(postgres_url) == []
+
+
+async def test_the_documented_statement_leaves_no_word_in_the_files_of_postgresql(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.erasure.room.FILES", str(tmp_path / "attachments"))
+    app = make_app(postgres_url)
+    async with serving(app) as url, connect(url) as client:
+        await play(app, url, client)
+        assert (await app.principals.erase(ANN, answers=True)).is_complete
+    address = DatabaseAddress.parse(postgres_url)
+    page = (Path(__file__).parents[2] / "docs/how-to/erasure.md").read_text(encoding="utf-8")
+    statement = page.partition("```sql\n")[2].partition("```")[0]
+    connection = await asyncpg.connect(postgres_url.partition("&schema")[0])
+    try:
+        assert await _files_with_words(connection, address.schema), "replaced rows are in the files"
+        await connection.execute(statement.replace("everyword.", f"{address.schema}."))
+        assert await _files_with_words(connection, address.schema) == []
+    finally:
+        await connection.close()
+
+
+async def _files_with_words(connection: asyncpg.Connection, schema: str) -> list[str]:
+    await connection.execute("checkpoint")
+    (folder,) = await connection.fetchrow("show data_directory")
+    rows = await connection.fetch(
+        "with own as (select c.oid, c.relname, c.reltoastrelid from pg_class c "
+        "join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1) "
+        "select relname, pg_relation_filepath(oid) as path from own union "
+        "select relname, pg_relation_filepath(reltoastrelid) from own where reltoastrelid <> 0",
+        schema,
+    )
+    files = [(row["relname"], Path(folder) / row["path"]) for row in rows if row["path"] is not None]
+    return [name for name, path in files if path.exists() and WORD.encode() in path.read_bytes()]
 
 
 async def test_running_turns_of_the_person_are_stopped_and_those_of_others_go_on(

@@ -48,7 +48,7 @@ class ErasureReport:
     """None while something could not be done."""
     agents: Sequence[ErasedAgent]
     left: str | None = None
-    """What the operator has to do, such as vacuuming the tables of PostgreSQL."""
+    """What the operator has to do, such as writing the tables of PostgreSQL anew."""
 
     @property
     def is_complete(self) -> bool:

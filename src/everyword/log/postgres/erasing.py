@@ -23,8 +23,8 @@ AGENTS: Final = 200
 """Agents whose logs one statement looks through."""
 
 VACUUM: Final = (
-    "dead rows stay in the files of the tables until they are vacuumed, and in the write-ahead log and the backups of "
-    "the database as long as you keep them: run `vacuum` on the schema"
+    "replaced rows stay in the files of the tables until `vacuum full` writes these anew, and in the write-ahead log "
+    "and the backups of the database as long as you keep them"
 )
 
 
