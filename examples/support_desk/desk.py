@@ -124,6 +124,6 @@ def title_of(messages: Sequence[UIMessage]) -> str | None:
     order = re.search(r"\b\d{4}\b", question)
     if order is None:
         return None
-    topics = {"refund": "Refund for", "address": "Address of", "where": "Delivery of"}
+    topics = {"refund": "Refund for", "address": "Address of", "send": "Address of", "where": "Delivery of"}
     topic = next((title for word, title in topics.items() if word in question.lower()), "Question about")
     return f"{topic} order {order[0]}"

@@ -139,7 +139,7 @@ async def test_a_photo_is_seen_by_staff_and_on_links_and_by_no_other_customer(ch
         await box.set_input_files({"name": "lamp.png", "mimeType": "image/png", "buffer": b"no image"})
         await expect(ann.get_by_role("alert")).to_be_visible()
         await box.set_input_files({"name": "lamp.png", "mimeType": "image/png", "buffer": await ann.screenshot()})
-        await expect(ann.get_by_role("img", name="lamp.png")).to_be_visible()
+        await expect(ann.get_by_role("button", name="Remove lamp.png")).to_be_visible()
         await expect(ann.get_by_role("alert")).to_have_count(0)
         await ask(ann, "It arrived broken")
         await expect(ann.locator("main").get_by_text("Thank you for the photo.")).to_be_visible()
@@ -316,6 +316,93 @@ async def test_an_answer_goes_on_after_a_kill_and_the_second_answer_is_told_so(c
             await sam.get_by_role("button", name="Approve").click()
             await expect(sam.get_by_role("alert")).to_contain_text("Mia denied this call before.")
             await expect(bob.locator("main").get_by_text("I am sorry, this was not approved.")).to_be_visible()
+
+
+async def test_a_conversation_that_is_opened_while_the_server_is_away_comes_with_it(checkout: Path, port: int) -> None:
+    async with browsing() as browser:
+        async with serving(checkout, port) as server:
+            ann = await sign_in(browser, port, "Ann", viewport={"width": 390, "height": 760})
+            for question in ("What can you do?", "Where is order 1003?"):
+                await ann.get_by_role("button", name="New conversation").first.click()
+                await ask(ann, question)
+                await expect(
+                    ann.locator("main").get_by_text(re.compile("here when you come back|asked the carrier"))
+                ).to_be_visible()
+                await ann.get_by_role("button", name="Back").click()
+            await kill(server)
+            await entry(ann, "What can you do?").click()
+            await expect(ann.locator("main").get_by_text("The server is away")).to_be_visible()
+        async with serving(checkout, port):
+            await expect(ann.locator("main").get_by_text("will be here when you come back.")).to_be_visible()
+            await expect(ann.get_by_text("The server is away")).to_have_count(0)
+
+
+async def test_an_answer_that_went_on_after_a_kill_is_one_paragraph(checkout: Path, port: int) -> None:
+    async with browsing() as browser:
+        async with serving(checkout, port, pause="0.1") as server:
+            ann = await sign_in(browser, port, "Ann")
+            await ann.get_by_role("button", name="New conversation").first.click()
+            await ask(ann, "What can you do?")
+            await expect(ann.locator("main").get_by_text("I can look orders up")).to_be_visible()
+            await kill(server)
+        async with serving(checkout, port):
+            answer = ann.locator("main li[data-role=assistant]")
+            await expect(answer).to_contain_text("will be here when you come back.")
+            await expect(answer.locator("p")).to_have_count(1)
+
+
+async def test_links_to_conversations_of_others_and_to_none_say_so(checkout: Path, port: int) -> None:
+    async with serving(checkout, port), browsing() as browser:
+        bob = await sign_in(browser, port, "Bob")
+        await bob.get_by_role("button", name="New conversation").first.click()
+        await ask(bob, "Where is order 1003?")
+        await expect(bob.locator("main").get_by_text("I have asked the carrier")).to_be_visible()
+        ann, mia = await sign_in(browser, port, "Ann"), await sign_in(browser, port, "Mia")
+        await ann.goto(bob.url)
+        await expect(ann.get_by_role("heading", name="You cannot see this conversation")).to_be_visible()
+        await expect(ann.get_by_label("Your message")).to_have_count(0)
+        await mia.goto(bob.url)
+        await expect(mia.locator("main").get_by_text("I have asked the carrier")).to_be_visible()
+        await mia.goto(f"{bob.url}-not")
+        await expect(mia.get_by_role("heading", name="There is no such conversation")).to_be_visible()
+        await ann.goto(f"http://127.0.0.1:{port}/#/c/%")
+        await ann.reload()
+        await expect(ann.get_by_text("Hello Ann")).to_be_visible()
+
+
+async def test_conversations_that_are_on_no_page_yet_are_loaded_and_opened(checkout: Path, port: int) -> None:
+    async with serving(checkout, port, pause="0"), browsing() as browser:
+        ann = await sign_in(browser, port, "Ann")
+        for number in range(60):
+            text = "I want a refund for order 1002" if number == 0 else f"hello {number}"
+            message = {"id": f"q{number}", "role": "user", "parts": [{"type": "text", "text": text}]}
+            path = f"http://127.0.0.1:{port}/agents/support/ann-{number}/chat"
+            assert (await ann.request.post(path, data={"messages": [message]})).ok
+        mia = await sign_in(browser, port, "Mia")
+        await expect(mia.locator(".entry")).to_have_count(50)
+        await mia.goto(f"http://127.0.0.1:{port}/#/c/ann-0")  # as in a mail
+        await expect(mia.locator("main").get_by_role("button", name="Approve")).to_be_visible()
+        await ann.reload()
+        await ann.get_by_role("button", name="Older conversations").click()
+        await expect(ann.locator(".entry")).to_have_count(60)
+        await expect(ann.get_by_role("button", name="Older conversations")).to_have_count(0)
+
+
+async def test_photos_that_are_refused_are_named_and_the_others_are_added(checkout: Path, port: int) -> None:
+    async with serving(checkout, port), browsing() as browser:
+        ann = await sign_in(browser, port, "Ann")
+        await ann.get_by_role("button", name="New conversation").first.click()
+        await expect(ann.get_by_label("Your message")).to_be_focused()
+        text = {"name": "list.txt", "mimeType": "text/plain", "buffer": b"a list"}
+        photo = {"name": "lamp.png", "mimeType": "image/png", "buffer": await ann.screenshot()}
+        await ann.get_by_label("Photos").set_input_files([text, photo])
+        await expect(ann.get_by_role("button", name="Remove lamp.png")).to_be_visible()
+        await expect(ann.get_by_role("alert")).to_have_text(
+            "“list.txt” was not added: it is not a picture that can be shown."
+        )
+        await ask(ann, "It arrived broken")
+        await expect(ann.get_by_role("img", name="lamp.png")).to_be_visible()
+        await expect(ann.get_by_role("alert")).to_have_count(0)
 
 
 async def hold(route: Any, first: Page) -> None:

@@ -3,8 +3,8 @@
 import { Suspense, useEffect, useRef, useState } from "react";
 import { useAgent } from "agents/react";
 import { useAgentChat } from "@cloudflare/ai-chat/react";
-import { Away } from "./parts.jsx";
-import { conversationPath, request, upload } from "./server.js";
+import { Away, Loading } from "./parts.jsx";
+import { conversationPath, findApprovals, loadMessages, request, upload } from "./server.js";
 
 const CALLS = {
   find_order: ({ number }) => `Look up order ${number}`,
@@ -22,7 +22,7 @@ const STATES = {
 
 export function Chat(props) {
   return (
-    <Suspense fallback={<p className="quiet center" aria-busy="true">Loading…</p>}>
+    <Suspense fallback={<><Loading /><Away isAway={props.isAway} /></>}>
       <Conversation key={props.name} {...props} />
     </Suspense>
   );
@@ -43,11 +43,11 @@ function Conversation({ name, entry, user, empty }) {
       if (frame.type === "everyword_presence") setHere(frame.principals);
     },
   });
-  const { messages, sendMessage, stop, status, isServerStreaming, error, clearError } = useAgentChat({ agent });
+  const { messages, sendMessage, stop, status, isServerStreaming, error, clearError } = useAgentChat({ agent, getInitialMessages: loadMessages });
   const isBusy = status === "submitted" || status === "streaming" || isServerStreaming;
   const others = here.filter((each) => each.id !== user.id).map((each) => each.name);
   useReadPosition(entry, isBusy);
-  const approvals = useApprovals(messages, entry);
+  const approvals = useApprovals(messages, entry, user);
   const last = messages.at(-1);
   const isThinking = isBusy && (last?.role !== "assistant" || !last.parts.some((part) => part.type !== "step-start"));
 
@@ -58,10 +58,10 @@ function Conversation({ name, entry, user, empty }) {
         {messages.length === 0 && !isBusy ? (
           <div className="empty">{empty(sendMessage)}</div>
         ) : (
-          <ol aria-live="polite">
+          <ol aria-live="polite" aria-label="Messages">
             {messages.map((message) => (
               <li key={message.id} data-role={message.role}>
-                {message.parts.map((part, index) => (
+                {joined(message.parts).map((part, index) => (
                   <Part key={part.toolCallId ?? index} part={part} approval={approvals.find((each) => each.toolCallId === part.toolCallId)} />
                 ))}
               </li>
@@ -71,12 +71,13 @@ function Conversation({ name, entry, user, empty }) {
         )}
       </div>
       <Away isAway={isAway} />
-      {error && !isAway && (
+      {!isBusy && !isAway && (error || entry?.status === "failed") && (
         <p className="problem" role="alert">
-          <span>{error.message}</span> <button type="button" onClick={clearError}>Close</button>
+          <span>{error?.message ?? "We could not answer. Please ask again."}</span>
+          {error && <button type="button" onClick={clearError}>Close</button>}
         </p>
       )}
-      {user.role === "customer" && <Composer name={name} isBusy={isBusy} stop={stop} send={sendMessage} />}
+      {user.role === "customer" && <Composer name={name} isNew={messages.length === 0} isBusy={isBusy} stop={stop} send={sendMessage} />}
     </>
   );
 }
@@ -96,24 +97,32 @@ function useReadPosition(entry, isBusy) {
   }, [isVisible, unread, messages, status, updatedAt, isBusy]);
 }
 
+// The parts, with texts that follow each other as one: an answer that goes on after a crash has a new part.
+function joined(parts) {
+  const made = [];
+  for (const part of parts) {
+    const before = made.at(-1);
+    if (part.type === "text" && before?.type === "text") made[made.length - 1] = { ...before, text: before.text + part.text };
+    else made.push(part);
+  }
+  return made;
+}
+
 // The approvals that this conversation waits for, with `mayAnswer`. They are asked for when a call waits.
-function useApprovals(messages, entry) {
+function useApprovals(messages, entry, user) {
   const [known, setKnown] = useState([]);
   const waiting = messages.flatMap((message) => message.parts.filter((part) => part.state === "approval-requested").map((part) => part.toolCallId)).join();
   useEffect(() => {
     if (!waiting || !entry) return setKnown([]);
     let isCurrent = true;
-    request("GET", "/agents/approvals?scope=all&limit=200").then(
-      ({ approvals }) => isCurrent && setKnown(approvals.filter((each) => each.name === entry.name)),
-      () => {},
-    );
+    findApprovals(entry, user.role === "staff" ? "all" : "mine").then((found) => isCurrent && setKnown(found), () => {});
     return () => (isCurrent = false);
   }, [waiting, entry?.name, entry?.status]);
   return known;
 }
 
 function Part({ part, approval }) {
-  if (part.type === "text") return part.text ? <p>{part.text}</p> : null;
+  if (part.type === "text") return part.text ? <p dir="auto">{part.text}</p> : null;
   if (part.type === "file" && part.mediaType.startsWith("image/"))
     return <a href={part.url} target="_blank" rel="noreferrer"><img className="photo" src={part.url} alt={part.filename ?? "A photo"} /></a>;
   if (!part.type.startsWith("tool-")) return null;
@@ -121,7 +130,7 @@ function Part({ part, approval }) {
   if (part.state === "approval-requested")
     return (
       <div className="call" data-state={part.state}>
-        <b>{approval?.summary ?? label}</b>
+        <b dir="auto">{approval?.summary ?? label}</b>
         {approval?.mayAnswer ? <Answer approval={approval} /> : <span className="quiet">Waiting for our staff to approve it. You may leave; the answer will be here.</span>}
       </div>
     );
@@ -158,7 +167,7 @@ export function Answer({ approval, withReason, onRefused }) {
 }
 
 // The text box. Photos are uploaded when they are chosen, so that a refusal is seen before the question is sent.
-function Composer({ name, isBusy, stop, send }) {
+function Composer({ name, isNew, isBusy, stop, send }) {
   const [text, setText] = useState("");
   const [photos, setPhotos] = useState([]);
   const [problem, setProblem] = useState("");
@@ -169,14 +178,11 @@ function Composer({ name, isBusy, stop, send }) {
     event.target.value = "";
     setProblem("");
     setIsUploading(true);
-    try {
-      for (const file of chosen) {
-        const photo = await upload(name, file);
-        setPhotos((before) => [...before, photo]);
-      }
-    } catch (failure) {
-      setProblem(failure.message);
-    }
+    for (const file of chosen)
+      await upload(name, file).then(
+        (photo) => setPhotos((before) => [...before, photo]),
+        (failure) => setProblem(failure.message), // the others are added all the same
+      );
     setIsUploading(false);
   }
   const submit = (event) => {
@@ -185,6 +191,7 @@ function Composer({ name, isBusy, stop, send }) {
     send({ text, files: photos });
     setText("");
     setPhotos([]);
+    setProblem("");
   };
   return (
     <form className="composer" onSubmit={submit}>
@@ -192,15 +199,15 @@ function Composer({ name, isBusy, stop, send }) {
       {photos.length > 0 && (
         <div className="photos">
           {photos.map((each, index) => (
-            <button key={index} type="button" title={`Remove ${each.filename}`} onClick={() => setPhotos(photos.filter((other) => other !== each))}>
-              <img src={each.url} alt={each.filename} /> ×
+            <button key={index} type="button" title={`Remove ${each.filename}`} aria-label={`Remove ${each.filename}`} onClick={() => setPhotos(photos.filter((other) => other !== each))}>
+              <img src={each.url} alt="" /> ×
             </button>
           ))}
         </div>
       )}
       <input ref={input} type="file" accept="image/*" multiple hidden onChange={choose} aria-label="Photos" />
       <button type="button" disabled={isUploading} onClick={() => input.current.click()}>{isUploading ? "Uploading…" : "Photo"}</button>
-      <input className="text" value={text} onChange={(event) => setText(event.target.value)} placeholder="How can we help?" aria-label="Your message" autoComplete="off" />
+      <input className="text" dir="auto" value={text} onChange={(event) => setText(event.target.value)} placeholder="How can we help?" aria-label="Your message" autoComplete="off" autoFocus={isNew} />
       {isBusy && <button type="button" onClick={() => stop()}>Stop</button>}
       <button type="submit" className="primary" disabled={isUploading || (!text.trim() && !photos.length)}>Send</button>
     </form>

@@ -7,8 +7,16 @@ import { Customer } from "./customer.jsx";
 import { request } from "./server.js";
 import { Staff } from "./staff.jsx";
 
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ""; // a broken link leads to the start
+  }
+}
+
 function usePlace() {
-  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const [place, setPlace] = useState(read);
   useEffect(() => {
     const changed = () => setPlace(read());

@@ -11,15 +11,39 @@ export function Time({ at }) {
   return <time dateTime={date.toISOString()} title={date.toLocaleString()}>{short}</time>;
 }
 
-export function Entry({ each, isOpen, onOpen, who }) {
+export const Loading = () => <p className="quiet center" aria-busy="true">Loading…</p>;
+
+// The list of a sidebar: null is not known yet. `who` names the customer, for staff.
+export function Entries({ shown, open, go, who, loadMore, empty }) {
+  const [isLoading, setIsLoading] = useState(false);
+  async function more() {
+    setIsLoading(true);
+    await loadMore().catch(() => {}); // the button is still there
+    setIsLoading(false);
+  }
+  return (
+    <>
+      {!shown && <Loading />}
+      {shown?.length === 0 && <p className="quiet center">{empty}</p>}
+      <ul>
+        {shown?.map((each) => (
+          <li key={each.name}><Entry each={each} who={who?.(each)} isOpen={each.name === open} onOpen={() => go("c", each.name)} /></li>
+        ))}
+        {loadMore && <li className="center"><button type="button" disabled={isLoading} onClick={more}>Older conversations</button></li>}
+      </ul>
+    </>
+  );
+}
+
+function Entry({ each, isOpen, onOpen, who }) {
   return (
     <button type="button" className="entry" aria-current={isOpen || undefined} onClick={onOpen}>
       <span className="row">
-        <b className="title">{each.title || "New conversation"}</b>
+        <b className="title" dir="auto">{each.title || "New conversation"}</b>
         <Time at={each.updatedAt} />
       </span>
       <span className="row">
-        <span className="preview">{who ? `${who} · ` : ""}{each.preview}</span>
+        <span className="preview" dir="auto">{who ? `${who} · ` : ""}{each.preview}</span>
         {STATUS[each.status] && <span className="badge" data-status={each.status}>{STATUS[each.status]}</span>}
         {each.unread > 0 && <span className="unread" aria-label={`${each.unread} unread`}>{each.unread}</span>}
       </span>

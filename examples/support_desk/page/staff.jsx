@@ -3,14 +3,16 @@
 import { useEffect, useState } from "react";
 import { Answer, Chat } from "./chat.jsx";
 import { Mails } from "./mails.jsx";
-import { Away, Entry, Time } from "./parts.jsx";
-import { request, useConversations, useInbox } from "./server.js";
+import { Away, Entries, Loading, Time } from "./parts.jsx";
+import { request, useConversation, useConversations, useInbox } from "./server.js";
 
 export function Staff({ user, place, go, signOut }) {
-  const [conversations, isLive] = useConversations("all");
+  const conversations = useConversations("all");
   const waiting = useInbox();
-  const [view = "", open = null] = place;
-  const entry = conversations?.find((each) => each.name === open);
+  const [view = ""] = place;
+  const open = view === "c" ? place[1] : null;
+  const { entry, problem, isKnown } = useConversation(open, conversations);
+  const isAway = conversations.all !== null && !conversations.isLive;
   const count = waiting?.filter((each) => each.mayAnswer).length ?? 0;
   useEffect(() => void (document.title = count ? `(${count}) Support desk` : "Support desk"), [count]);
   const tab = (name, title) => (
@@ -28,21 +30,19 @@ export function Staff({ user, place, go, signOut }) {
           {tab("record", "Record")}
           {tab("mails", "Mails")}
         </div>
-        {!conversations && <p className="quiet center" aria-busy="true">Loading…</p>}
-        {conversations?.length === 0 && <p className="quiet center">No customer has asked anything yet.</p>}
-        <ul>
-          {conversations?.map((each) => (
-            <li key={each.name}><Entry each={each} who={who(each)} isOpen={each.name === open} onOpen={() => go("c", each.name)} /></li>
-          ))}
-        </ul>
-        <Away isAway={conversations !== null && !isLive} />
+        <Entries shown={conversations.all} who={who} open={open} go={go} loadMore={conversations.loadMore} empty="No customer has asked anything yet." />
+        <Away isAway={isAway} />
       </nav>
       <main>
         {view && <button type="button" className="link back alone" onClick={() => go("")}>‹ Back</button>}
-        {view === "c" && open ? (
+        {open && !entry && (problem || conversations.removed === open) ? (
+          <div className="empty"><h2>There is no such conversation</h2><p className="quiet">The customer may have deleted it.</p></div>
+        ) : open && !isKnown ? (
+          <Loading />
+        ) : open ? (
           <>
-            <header><h2>{entry?.title ?? "Conversation"}</h2><span className="quiet">{entry && who(entry)}</span></header>
-            <Chat name={open} entry={entry} user={user} empty={() => <p className="quiet">This conversation has no messages. It may have been deleted.</p>} />
+            <header><h2 dir="auto">{entry?.title || "Conversation"}</h2><span className="quiet">{entry && who(entry)}</span></header>
+            <Chat name={open} entry={entry} user={user} isAway={isAway} empty={() => <p className="quiet">This conversation has no messages.</p>} />
           </>
         ) : view === "record" ? <Record go={go} /> : view === "mails" ? <Mails /> : <Inbox waiting={waiting} go={go} />}
       </main>
@@ -50,12 +50,13 @@ export function Staff({ user, place, go, signOut }) {
   );
 }
 
+const SETTLED = { approved: "approved", denied: "declined", expired: "expired" };
 const who = (each) => each.participants.find((person) => person.id === each.owner)?.name ?? each.owner;
 
 function Facts({ each, go }) {
   return (
     <>
-      <span className="row"><b>{each.summary ?? each.tool}</b>{each.risk && <span className="badge" data-risk={each.risk}>{each.risk} risk</span>}</span>
+      <span className="row"><b dir="auto">{each.summary ?? each.tool}</b>{each.risk && <span className="badge" data-risk={each.risk}>{each.risk} risk</span>}</span>
       <span className="quiet">
         asked by {each.askedBy?.name ?? "the agent"}, <Time at={each.askedAt} />
         {each.expiresAt && each.status === "waiting" && <>, expires <Time at={each.expiresAt} /></>}
@@ -73,7 +74,7 @@ function Inbox({ waiting, go }) {
       <header><h2>Inbox</h2></header>
       {notice && <p className="problem" role="alert"><span>{notice}</span> <button type="button" onClick={() => setNotice("")}>Close</button></p>}
       <div className="messages">
-        {!mine && <p className="quiet center" aria-busy="true">Loading…</p>}
+        {!mine && <Loading />}
         {mine?.length === 0 && <div className="empty"><h2>All done</h2><p className="quiet">What needs your approval appears here by itself.</p></div>}
         <ul className="cards" aria-live="polite">
           {mine?.map((each) => <li key={each.id}><Facts each={each} go={go} /><Answer approval={each} withReason onRefused={setNotice} /></li>)}
@@ -108,7 +109,7 @@ function Record({ go }) {
           {all.map((each) => (
             <li key={`${each.id}${each.settledAt}`} data-status={each.status}>
               <Facts each={each} go={go} />
-              <span>{each.status}{each.settledBy && ` by ${each.settledBy.name}`}, <Time at={each.settledAt} />{each.reason && `: ${each.reason}`}</span>
+              <span>{SETTLED[each.status]}{each.settledBy && ` by ${each.settledBy.name}`}, <Time at={each.settledAt} />{each.reason && `: ${each.reason}`}</span>
             </li>
           ))}
         </ul>
