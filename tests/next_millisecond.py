@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from everyword import Everyword
 from everyword.ids import Millis
-from everyword.runtime.clock import SystemClock
+from everyword.testing import ManualClock
 
 __all__ = ["next_millisecond"]
 
 
-async def next_millisecond() -> None:
-    """Return when the clock shows a later millisecond than now: what changes from then on is newer."""
-    clock = SystemClock()
-    await clock.sleep_until(Millis(clock.now() + 1))
+async def next_millisecond(app: Everyword) -> None:
+    """Return when the app's clock shows a later millisecond than now: what changes from then on is newer.
+
+    The clock of an app on PostgreSQL is the database's. It stands still for a while when a reading corrects it.
+    """
+    clock = (await app.service()).directory.clock
+    if isinstance(clock, ManualClock):
+        clock.advance(0.001)
+    else:
+        await clock.sleep_until(Millis(clock.now() + 1))

@@ -17,8 +17,8 @@ from everyword.errors import ConversationNotFound, Rejected
 from everyword.ids import Millis
 from everyword.runtime.rebuild import rebuild
 from tests.log.stores import STORES, Stores, stores_of
+from tests.timeouts import PATIENCE
 
-PATIENCE = 60.0
 ACTS = 50
 NAMES = "abcd"
 SEEDS: Final = (1, 2, 3)

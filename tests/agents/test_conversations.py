@@ -15,8 +15,8 @@ from everyword.errors import AlreadyAnswered, BadInput, ConversationNotFound, Us
 from everyword.testing import Call, ManualClock, ScriptedModel, assert_parity
 from tests.log.stores import STORES, Stores, stores_of
 from tests.next_millisecond import next_millisecond
+from tests.timeouts import PATIENCE
 
-PATIENCE = 20.0
 ANN, BOB = Principal("ann", name="Ann"), Principal("bob", claims={"roles": ["boss"]})
 
 
@@ -75,7 +75,7 @@ async def serving(stores: Stores, **options: Any) -> AsyncIterator[Everyword]:
 
 
 async def ask(app: Everyword, name: str, text: str, who: Principal = ANN, cls: Any = Chat) -> Any:
-    await next_millisecond()
+    await next_millisecond(app)
     return await app.get(cls, name).for_principal(who).save_messages(text)
 
 

@@ -21,8 +21,8 @@ from everyword.ids import AgentId, MessageId, RequestId
 from everyword.messages.attachments import attachment_hash
 from everyword.testing import Gate
 from tests.log.stores import STORES, Stores, stores_of
+from tests.timeouts import PATIENCE
 
-PATIENCE = 20.0
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 2000
 NAME = hashlib.sha256(PNG).hexdigest()
 ANN, BOSS = Principal("ann", name="Ann"), Principal("boss", name="Boss")

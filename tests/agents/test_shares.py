@@ -17,8 +17,8 @@ from everyword.errors import BadInput, ConversationNotFound
 from everyword.ids import AgentId
 from everyword.testing import ManualClock
 from tests.log.stores import STORES, Stores, stores_of
+from tests.timeouts import PATIENCE
 
-PATIENCE = 20.0
 ANN = Principal("ann", name="Ann")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +90,12 @@ class PlaygroundServer:
     """A server, a browser, and the gates in what the agent says."""
 
     def __init__(
-        self, url: str, browser: Browser, agent: Callable[[str], ChatHandle[Parrot]], gates: dict[str, Gate]
+        self, url: str, browser: Browser, app: Everyword, parrot: type[Parrot], gates: dict[str, Gate]
     ) -> None:
-        self.url, self._browser, self.agent, self.gates = url, browser, agent, gates
+        self.url, self._browser, self.app, self._parrot, self.gates = url, browser, app, parrot, gates
+
+    def agent(self, name: str) -> ChatHandle[Parrot]:
+        return self.app.get(self._parrot, name)
 
     async def open(self, path: str = "", **options: Any) -> Tab:
         """Open a page of its own, wide enough for everything, and wait until it is live."""
@@ -133,7 +135,7 @@ async def running_playground(
         shown = playground_beside(outer, app, f"/api{app.base_path}")
     async with serving(shown) as url, browsing() as browser:
         try:
-            yield PlaygroundServer(f"{url}/playground" if mounted else url, browser, partial(app.get, parrot), gates)
+            yield PlaygroundServer(f"{url}/playground" if mounted else url, browser, app, parrot, gates)
         finally:
             for gate in gates.values():
                 gate.open()

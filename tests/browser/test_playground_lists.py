@@ -12,6 +12,7 @@ from everyword import ConversationOptions
 from everyword.server import Connecting, Principal
 from tests.browser.playground_server import PlaygroundServer, running_playground
 from tests.browser.playground_tab import Tab
+from tests.next_millisecond import next_millisecond
 from tests.server.kit import PATIENCE
 
 pytestmark = [pytest.mark.browser]
@@ -41,6 +42,7 @@ async def choose(tab: Tab, text: str, act: str) -> None:
 
 
 async def said(playground: PlaygroundServer, name: str, text: str) -> None:
+    await next_millisecond(playground.app)
     await playground.agent(name).save_messages(text)
 
 

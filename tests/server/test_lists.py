@@ -66,7 +66,7 @@ async def running(store: str = "memory:", **options: Any) -> AsyncIterator[tuple
 
 
 async def said(app: Everyword, name: str, text: str, who: str, cls: Any = Chat) -> None:
-    await next_millisecond()
+    await next_millisecond(app)
     await app.get(cls, name).for_principal(Principal(who)).save_messages(text)
 
 
