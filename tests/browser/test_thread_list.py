@@ -110,6 +110,7 @@ class Tab:
 async def user(browser: Browser, example: Example, name: str, page_name: str, **options: Any) -> AsyncIterator[Any]:
     """Log a user in; yields a function that opens tabs."""
     context: BrowserContext = await browser.new_context(**options)
+    context.set_default_timeout(PATIENCE * 1000)
     await context.add_init_script(WATCH)
     tabs: list[Tab] = []
 
@@ -128,7 +129,7 @@ async def user(browser: Browser, example: Example, name: str, page_name: str, **
 
 
 async def test_a_new_conversation_is_listed_runs_and_is_read_in_every_tab(example: Example, page_name: str) -> None:
-    example.start()
+    example.start("0.5")
     async with browsing() as browser, user(browser, example, "ann", page_name) as opened:
         one, two = await opened(), await opened()
         await one.begin(QUESTION)

@@ -114,7 +114,7 @@ async def test_a_node_has_an_agent_of_another_node_rewritten_by_its_owner(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.erasure.room.FILES", str(tmp_path / "attachments"))
-    one, two = (make_app(postgres_url, NodeSettings(name=name, lease=2)) for name in ("one", "two"))
+    one, two = (make_app(postgres_url, NodeSettings(name=name, lease=600)) for name in ("one", "two"))
     async with serving(one) as url, connect(url) as client, two:
         await play(one, url, client)
         async with tab(url, BOB) as page:

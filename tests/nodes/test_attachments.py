@@ -55,7 +55,7 @@ async def test_a_large_upload_through_another_node_takes_little_memory_on_both(
 
     async with (
         asyncio.timeout(PATIENCE),
-        running_nodes(postgres_url, "one", "two", attachments=str(tmp_path / "shared")) as nodes,
+        running_nodes(postgres_url, "one", "two", lease=600, attachments=str(tmp_path / "shared")) as nodes,
         connect(nodes[1].url) as client,
         socket(nodes[0].url) as ann,
     ):

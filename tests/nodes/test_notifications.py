@@ -34,7 +34,7 @@ async def test_a_client_of_another_node_counts_as_watching(postgres_url: str) ->
     async with (
         asyncio.timeout(PATIENCE),
         Receiver() as receiver,
-        running_nodes(postgres_url, "one", "two", webhook=receiver.url) as (one, two),
+        running_nodes(postgres_url, "one", "two", lease=600, webhook=receiver.url) as (one, two),
         httpx.AsyncClient(timeout=PATIENCE, verify=False) as http,
     ):
         await ask(http, one, "room", 1)  # now it is the owner

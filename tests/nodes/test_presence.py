@@ -23,7 +23,7 @@ async def until_here(tab: Socket, *principals: str) -> bool:
 async def test_clients_of_two_nodes_see_each_other(postgres_url: str) -> None:
     async with (
         asyncio.timeout(PATIENCE),
-        running_nodes(postgres_url, "one", "two") as (one, two),
+        running_nodes(postgres_url, "one", "two", lease=600) as (one, two),
         socket(one.url, "?user=ann&presence=1") as ann,
     ):
         assert await until_here(ann, "ann")

@@ -29,7 +29,7 @@ async def two_nodes(
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
         apps, clients = [], []
         for name in ("owner", "other"):
-            settings = NodeSettings(name=name, lease=5)
+            settings = NodeSettings(name=name, lease=600)
             hooks: Any = {"authenticate": by_header, "authorize": own_names, **options}
             app = Everyword([Chat, Album], store=store, node=settings, **hooks)
             clients.append(await stack.enter_async_context(connect(await stack.enter_async_context(serving(app)))))
