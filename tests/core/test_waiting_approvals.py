@@ -9,7 +9,7 @@ from everyword.core.state import State
 from everyword.events import Chunk
 from everyword.ids import Attempt, CallId, TurnId
 from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
-from everyword.rows import SETTLED
+from everyword.rows import SETTLED, ApprovalRecord, decode_listed
 from tests.core.histories import Rows, user
 from tests.core.stage import Stage, approval, call, stage
 
@@ -39,6 +39,20 @@ def test_a_result_for_a_repeated_id_leaves_the_call_that_waits_as_it_was_asked()
     record = told.state.waiting[CallId("k")]
     assert (record.status, record.approvers, record.asked_at) == ("waiting", ["boss"], asked.asked_at)
     assert rebuilt(told).kept == told.rows.kept
+
+
+def test_the_record_of_an_approval_keeps_the_arguments_when_its_chunks_are_deleted() -> None:
+    told = stage()
+    told.ask("r", user("u"))
+    told.begin(1)
+    told.emit(1, call("k"), approval("k"))
+    asked = told.state.waiting[CallId("k")].input
+    told.answer("k", ApprovalAnswer(True, reason="fine"))
+    told.finish(1)
+    ((_, settled),) = [(place, row) for place, row in rebuilt(told).listed.items() if place[0] == SETTLED]
+    record = decode_listed(settled.body or b"", ApprovalRecord)
+    assert (bytes(record.input), record.status, record.reason) == (bytes(asked), "approved", "fine")
+    assert rebuilt(told).listed == told.rows.listed
 
 
 def test_a_result_instead_of_an_approval_ends_the_waiting() -> None:

@@ -8,6 +8,7 @@ from tests.mutants.bugs import (
     agents,
     cluster,
     commands,
+    conversations,
     core_answers,
     core_jobs,
     core_messages,
@@ -50,6 +51,7 @@ ALL: list[Bug] = [
     *tools.BUGS,
     *cluster.BUGS,
     *sharing.BUGS,
+    *conversations.BUGS,
 ]
 
 HARMLESS = Bug(
