@@ -222,7 +222,7 @@ class CallAnswered(_Event, frozen=True, tag="call.answered"):
 
 
 class ApprovalRequested(_Event, frozen=True, tag="approval.requested"):
-    """What a person is told who is asked to approve a call. Committed before the chunk that asks."""
+    """The details of a request for an approval. Committed before the chunk that asks."""
 
     turn: TurnId
     attempt: Attempt
@@ -380,7 +380,7 @@ class ShareCreated(_Event, frozen=True, tag="share.created"):
 
 
 class ShareRevoked(_Event, frozen=True, tag="share.revoked"):
-    """The link is of no use any more."""
+    """A shared link was revoked."""
 
     share: ShareId
     principal: Identity | None = None

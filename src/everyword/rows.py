@@ -110,7 +110,7 @@ ALL_MESSAGES: Final = "*"
 """Key of a row of kind `text` without a body: the texts of all messages go. The title stays."""
 
 ESCAPE: Final = "\ufffd"
-"""What an escaped character of an owner begins with; two digits follow."""
+"""The prefix of an escaped character of an owner; two digits follow."""
 
 LISTED: Final = frozenset({SETTLED, TEXT})
 """Kinds that a store keeps for lists only: an agent is loaded without them, and `kept` does not return them."""
@@ -135,7 +135,7 @@ class ConversationSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: int = 0
     """How many messages it has had; removed ones count. Read positions are counts, too."""
     cleared: int = 0
-    """How many messages it had when it was cleared: nobody can read them any more, so they are not unread."""
+    """How many messages it had when it was cleared. They cannot be read any more, so they do not count as unread."""
     owner: str | None = None
     former_owner: str | None = None
     """The owner before this one, whose lists have to drop the conversation."""
@@ -213,7 +213,7 @@ def encode_listed(summary: ConversationSummary | ApprovalRecord) -> bytes:
 
 
 def decode_listed(body: bytes | None, type: type[Summary]) -> Summary:
-    """Return what a body of `encode_listed` stands for.
+    """Return the value in a body of `encode_listed`.
 
     Raises:
         msgspec.DecodeError: the body is damaged.

@@ -1,4 +1,4 @@
-"""Words of texts, as the search over conversations compares them: the same for what is stored and for what is asked.
+"""Words of texts, as the search over conversations compares them: split in the same way for texts and for queries.
 
 A word is a run of letters and digits, in lower case and without accents. Scripts that are written without spaces have
 one word per character. Databases are given the words, never the text, so all stores find the same.
@@ -52,7 +52,7 @@ _UNSPACED: Final = (
 
 
 class _Characters(dict[int, str]):
-    """What each character of a normalised text becomes; filled as characters come up."""
+    """Maps each character of a normalised text to its searchable form; filled when a character is first met."""
 
     def __missing__(self, code: int) -> str:
         char, is_unspaced = chr(code), _is_in(code, _UNSPACED)
@@ -67,7 +67,7 @@ class _Characters(dict[int, str]):
 
 
 class _Accents(dict[int, str]):
-    """What each character of a decomposed text becomes: accents go."""
+    """Maps each character of a decomposed text to its searchable form, without accents."""
 
     def __missing__(self, code: int) -> str:
         return _remembered(self, code, "" if _is_in(code, _ACCENTS) else chr(code))
@@ -90,7 +90,7 @@ def _start(each: range) -> int:
 
 
 class _Folded(dict[str, str]):
-    """What each character of a text becomes by itself: letters and digits of words, with spaces between words."""
+    """Maps single characters of a text to letters and digits of words, with spaces between words."""
 
     def __missing__(self, char: str) -> str:
         folded = _folded(char).translate(_characters)

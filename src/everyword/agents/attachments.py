@@ -18,7 +18,7 @@ __all__ = ["AgentAttachments"]
 log = logging.getLogger("everyword.agents")
 
 MODEL_LINK = 3600.0
-"""Seconds for which a link works that a model is given: a provider may read it again when a request is tried again."""
+"""Lifetime of links for models, in seconds. A provider may read a link again when its request is retried."""
 
 
 class AgentAttachments:
@@ -67,7 +67,7 @@ class AgentAttachments:
         return {**chunk, "url": part["url"]}
 
     async def signed_url(self, part: Mapping[str, Any] | str, *, expires_in: Duration = 300.0) -> str:
-        """Return a URL with which everybody who has it can read the file, until it expires.
+        """Return a URL with which any client can read the file until it expires.
 
         It is absolute if `AttachmentOptions.public_url` is.
 

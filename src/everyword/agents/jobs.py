@@ -22,7 +22,7 @@ from .schedules import Every, takes_payload, warn_if_starting
 __all__ = ["Every", "HasJobs", "Job", "Jobs", "call_job", "next_request_of_job"]
 
 OWN: Final = "everyword."
-"""What the callbacks of the framework's own jobs begin with, such as those of notifications."""
+"""The prefix of callbacks of the framework's own jobs, such as those of notifications."""
 
 When = float | int | timedelta | datetime | str | Every
 

@@ -24,7 +24,7 @@ __all__ = ["FolderBlobStore"]
 T = TypeVar("T")
 
 PIECE: Final = 256 * 1024
-"""Bytes that are read at a time, and written: so much of one content is in memory."""
+"""Bytes that are read or written at a time, and so the part of a content that is in memory."""
 
 
 class FolderBlobStore(BlobStore):

@@ -15,7 +15,7 @@ __all__ = ["AGENTS", "OWNER", "blob_key", "folder_of", "hash_in", "owner_key", "
 
 AGENTS: Final = "agents"
 OWNER: Final = "agent"
-"""The name of the object that has the agent's id: a folder's name is a hash, because agents may have any name."""
+"""The object with the agent's id. The name of the folder is a hash of it, because agents may have any name."""
 
 UNUSED: Final = ".unused"
 

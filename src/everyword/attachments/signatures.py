@@ -1,4 +1,4 @@
-"""Signatures of links: who has the link may read one content until a time, without being asked who it is."""
+"""Signatures of links: a client with a link can read one content until the link expires, without a login."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LinkSigner"]
 KEYS: Final = "keys/"
 
 READ_AGAIN: Final = 1000
-"""Milliseconds between two times that the keys are read because of a signature that fits none."""
+"""Milliseconds after which a signature that fits no known key makes the signer read the keys again."""
 
 
 class LinkSigner:

@@ -27,7 +27,7 @@ __all__ += ["copy_conversation", "drop_attachments", "foretell_attachments", "re
 
 
 class CheckedAttachments(NamedTuple):
-    """What `doctor` found: messages whose attachments are gone, and attachments without an agent."""
+    """Findings of `doctor`: messages whose attachments are missing, and attachments without an agent."""
 
     missing: Sequence[tuple[AgentId, str]] = ()
     orphans: Sequence[str] = ()

@@ -191,7 +191,7 @@ def _with_messages(known: ConversationSummary, messages: list[Placed], at: Milli
             question = _cut(text, LONGEST_TITLE)
         preview = _preview(bytes(placed.message)) or known.preview
         known = replace(known, messages=known.messages + 1, question=question, preview=preview)
-    # A new message brings an archived conversation back: otherwise nobody would see it.
+    # A new message brings an archived conversation back: users do not look at archived ones.
     return replace(known, updated_at=at, archived_at=None if messages else known.archived_at)
 
 

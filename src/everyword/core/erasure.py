@@ -69,7 +69,7 @@ ERASED_TEXT: Final = "This message was deleted."
 """The text of a message whose author was erased, and the value of what the author gave to a tool."""
 
 FRAMEWORK: Final = "everyword."
-"""How the callbacks of the framework's own jobs begin: notifications, and requests for titles."""
+"""The prefix of callbacks of the framework's own jobs: notifications, and requests for titles."""
 
 FORKED: Final = "forked"
 """The cause of messages that were copied from another conversation."""
@@ -97,7 +97,7 @@ class Target:
     alias: str
     """The id that it has in the log afterwards."""
     salt: bytes
-    """Makes new ids of the old ones. It is thrown away afterwards, so that nobody can compare ids."""
+    """The key from which new ids are computed. It is deleted afterwards, so that old and new ids cannot be compared."""
     with_answers: bool = False
     """Whether the answers to its questions are deleted, too."""
     answered: frozenset[Answered] = frozenset()
@@ -145,7 +145,7 @@ class Eraser:
     _streams: dict[str, TurnAccepted] = field(default_factory=dict)
     """Streams of a `ResumableStreamManager`, by id: the job that fills one tells whose it is."""
     _answers: set[MessageId] = field(default_factory=set)
-    """Answers that such streams became."""
+    """Ids of the answers from these streams."""
     _calls: set[CallId] = field(default_factory=set)
     """Calls that the principal answered."""
     _requests: set[str] = field(default_factory=set)
@@ -153,7 +153,7 @@ class Eraser:
     _titles: set[str] = field(default_factory=set)
     """Titles that the principal gave to the conversation. A notification of another's turn may have one."""
     _owners: set[str] = field(default_factory=set)
-    """Names of other principals' clients for themselves."""
+    """Client names (`_pk`) of other principals."""
 
     def __post_init__(self) -> None:
         for message, call in self.target.answered:
@@ -234,7 +234,7 @@ class Eraser:
                 self._requests.add(event.request)
         elif event.owner is not None and not event.kind.extends:
             self._owners.add(event.owner)
-        elif event.owner is not None and event.owner not in self._owners:  # perhaps the principal's: who answers a call
+        elif event.owner is not None and event.owner not in self._owners:  # perhaps the principal's: it answered a call
             event = self._counted("turns", event, owner=None, origin=None, client_tools=ABSENT)
         placed = self._placed(event.messages, is_ours=is_ours)
         ids = [MessageId(self.target.opaque(each)) if each in self._ids else each for each in event.message_ids]
@@ -449,7 +449,7 @@ class Eraser:
             return event
         return self._counted("runs of sub-agents", event, summary=None, output=ABSENT, error=None)
 
-    # -- small words ---------------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------
 
     def _is(self, who: Identity | None) -> bool:
         return who is not None and who.id == self.target.principal

@@ -27,7 +27,7 @@ from .state import FollowUps, State
 __all__ = ["NOTIFICATION_JOB", "follow_ups"]
 
 NOTIFICATION_JOB: Final = "everyword.notification"
-"""The callback of the jobs that decide whether an event is told, and to which receivers."""
+"""The callback of the jobs that decide whether a notification is sent, and to which receivers."""
 
 NOTIFICATION_ATTEMPTS: Final = 30
 
@@ -93,7 +93,7 @@ def _after_turn(state: State, ended: TurnEnded, now: Millis, settings: FollowUps
 
 
 def _waits_for_approval(state: State, turn: TurnId) -> bool:
-    """Tell whether a turn ends because a call of it waits: the request for the approval is told already."""
+    """Return whether a turn ends because one of its calls waits: that request has a notification already."""
     return any(each.turn == turn and each.status == "waiting" for each in state.waiting.values())
 
 

@@ -1,4 +1,4 @@
-"""What an event has of a principal: for an access request, the same that an erasure would replace."""
+"""The parts of an event that belong to a principal, for access requests: what an erasure would replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation as people read it: its messages, how their turns ended, and who approved which call.
+"""A conversation for readers: its messages, how their turns ended, and who approved which call.
 
 It is a fold of the log, so it can be read without loading the agent, on any node, and as of any position of the log.
 """

@@ -45,7 +45,7 @@ __all__ = [
 __all__ += ["waiting_row", "waiting_rows"]
 
 EXPIRED: Final = "expired"
-"""`CallAnswered.by` of an approval that nobody gave in time."""
+"""`CallAnswered.by` of an approval that was not given in time."""
 
 _ASKS: Final = b'"tool-approval-request"'
 _REQUESTED: Final = b'"approval-requested"'

@@ -51,7 +51,7 @@ class Wanted(msgspec.Struct, frozen=True):
     run_hooks: tuple[RunId, ...] = ()
     """The ended runs whose hook is due."""
     expired: tuple[CallId, ...] = ()
-    """The calls that nobody approved in time: they are to be denied."""
+    """Calls that were not approved in time, and have to be denied."""
     is_outdated: bool = False
     """True when the conversation is to be deleted, because nothing has happened in it for as long as it is kept."""
     later: Millis | None = None

@@ -1,4 +1,4 @@
-"""What a store does to erase a principal: rewrite logs, find who is mentioned where, keep the progress.
+"""The part of a store that erases a principal: rewrite logs, find the logs that mention it, keep the progress.
 
 An event never changes, except here and when an agent is deleted. Only the owner of an agent rewrites its log.
 """
@@ -21,7 +21,7 @@ class Rewriting(msgspec.Struct, frozen=True):
 
     agent: AgentId
     epoch: Epoch
-    """That of the lease of the caller."""
+    """The epoch of the caller's lease."""
     events: Sequence[tuple[Seq, bytes]]
     """The new bodies of events, by seq. Never of chunks, which are packed."""
     turns: Sequence[TurnId]

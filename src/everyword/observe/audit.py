@@ -1,4 +1,4 @@
-"""The audit trail: who was let in, who was refused, and who did what, as records for a file or a function."""
+"""The audit trail: decisions about clients and committed actions, as records for a file or a function."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class Audit(Observer):
         self.missed = 0
         """Number of records that were not written: there was no room, or the sink failed."""
         self._unsaid = 0
-        """Missed records that no record tells of yet."""
+        """Missed records that no `miss` record has counted yet."""
         self._waiting: deque[_Waiting] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    # -- what is recorded --------------------------------------------------------------------------------------------
+    # -- records -----------------------------------------------------------------------------------------------------
 
     def decided(self, decision: AccessDecision) -> Awaitable[None] | None:
         return self.record(record_of_decision(decision, self.node_name))
@@ -87,7 +87,7 @@ class Audit(Observer):
             self._queue(record, None)
 
     def record(self, record: AuditRecord) -> Awaitable[None] | None:
-        """Record something of your own. With `required`, await the result.
+        """Write a record of your own. With `required`, await the result.
 
         Raises:
             NotRecorded: when awaited, with `required`: the sink failed, or too many records wait.
@@ -108,7 +108,7 @@ class Audit(Observer):
             self._task = asyncio.create_task(self._write_all(), name="audit", context=contextvars.Context())
 
     async def _write_all(self) -> None:
-        """Write what waits. The task ends when nothing does."""
+        """Write the records that wait. The task ends when there are none."""
         while self._waiting:
             group = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
             try:
@@ -156,7 +156,7 @@ class Audit(Observer):
                 each.written.exception()  # a client that is gone does not ask any more
 
     async def aclose(self) -> None:
-        """Write what waits, and close the file."""
+        """Write the records that wait, and close the file."""
         if (task := self._task) is not None:
             with suppress(TimeoutError, asyncio.CancelledError):
                 async with asyncio.timeout(CLOSE_LIMIT):

@@ -16,7 +16,7 @@ from .audit_records import AuditRecord
 __all__ = ["AuditFile", "encode_record"]
 
 MODE: Final = 0o600
-"""The mode of a new file: its owner alone reads who did what."""
+"""The mode of a new file: only its owner can read it."""
 
 
 def encode_record(record: AuditRecord) -> bytes:

@@ -31,7 +31,7 @@ from .api import AccessDecision
 __all__ = ["RECORDED", "AuditRecord", "Who", "record_of_decision", "record_of_event"]
 
 MOST_ARGUMENTS: Final = 16 * 1024
-"""Bytes of arguments, or of an answer, in a record. Of larger ones the record has the size and the SHA-256."""
+"""Maximum size of arguments in a record, in bytes. Of larger ones the record has the size and the SHA-256."""
 
 RECORDED: Final = frozenset(
     {

@@ -22,7 +22,7 @@ log = logging.getLogger("everyword.runtime")
 
 @dataclass(slots=True)
 class AppRules:
-    """What an app lays down for all its agents."""
+    """The settings of an app that apply to all its agents."""
 
     max_queued: int | None = None
     """How many turns of one agent may be open at most, whatever its class allows."""

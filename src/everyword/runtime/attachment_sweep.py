@@ -44,12 +44,12 @@ class Folder(NamedTuple):
     """Key of a blob → the object whose time says since when nothing refers to the blob."""
 
     def is_empty(self, before: Millis) -> bool:
-        """Return whether nothing but the agent's id is here, written before a time."""
+        """Return whether the folder has only the agent's id, written before a time."""
         return not self.blobs and self.name is not None and self.name.modified <= before
 
 
 class StoredRows(Protocol):
-    """What references are read from: a store, or a reader of the command line."""
+    """The source of references: a store, or a reader of the command line."""
 
     async def conversation(self, agent: AgentId) -> Any: ...
 
@@ -110,7 +110,7 @@ class AttachmentSweep:
         self._directory = directory
 
     async def keep_sweeping(self) -> None:
-        """Sweep now and then, until the task is cancelled."""
+        """Sweep every eighth of the grace time, until the task is cancelled."""
         attachments, clock = self._directory.attachments, self._directory.clock
         if attachments is None:
             return

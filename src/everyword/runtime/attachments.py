@@ -100,7 +100,7 @@ class Attachments:
 
     @property
     def holds(self) -> BlobHolds:
-        """What is about to be referred to, and what is being deleted."""
+        """Blobs that are about to be referred to, and blobs that are being deleted."""
         return self._holds
 
     def holding(self, agent: AgentId, hashes: Iterable[str]) -> AbstractAsyncContextManager[None]:

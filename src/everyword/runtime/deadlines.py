@@ -1,4 +1,4 @@
-"""What happens because time has passed: calls that nobody approved are denied, outdated conversations are deleted."""
+"""Deadlines of an agent: calls that were not approved in time are denied, outdated conversations are deleted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Deadlines:
         self._is_destroying = False
 
     def keep(self, work: Wanted, spawn: Callable[[Coroutine[Any, Any, None], str], object]) -> None:
-        """Do what is due, once."""
+        """Start the actions that are due, each once."""
         if work.expired or self._denied:
             self._deny([call for call in work.expired if call not in self._denied])
             self._denied = frozenset(work.expired)

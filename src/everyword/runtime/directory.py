@@ -188,7 +188,7 @@ class Directory:
         return errand
 
     def keep(self, errand: asyncio.Task[Any]) -> None:
-        """Have a task be over when the process has shut down."""
+        """Wait for a task at shutdown."""
         self._errands.add(errand)
         errand.add_done_callback(self._errands.discard)
 

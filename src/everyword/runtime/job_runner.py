@@ -147,7 +147,7 @@ class JobRun:
         return EndJob(added.job, started.run, "failed", next_due(added, self._clock.now()), detail)
 
     def _not_done(self, job: JobState, started: JobStarted, exc: JobNotDone) -> EndJob:
-        """Return the end of a run whose code says itself when it is to be tried again."""
+        """Return the end of a run that raised `JobNotDone`, which says when to try again."""
         added, again = job.added, None if exc.again_after is None else Millis(self._clock.now() + exc.again_after)
         if exc.is_postponed:
             return EndJob(added.job, started.run, "stopped", again)

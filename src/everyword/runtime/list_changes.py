@@ -30,7 +30,7 @@ OVERLAP: Final = 15_000
 """Milliseconds that each look goes back: a commit may become visible later than one that began after it."""
 
 MOST_PENDING: Final = 10_000
-"""Changes that a slow watcher may have before it is told only that everything may have changed."""
+"""Changes that are kept for a slow watcher. With more it is only told that everything may have changed."""
 
 MOST_READS: Final = 1000
 """Conversations, and owners of deleted ones, that are kept for watchers which have not looked at their last change."""
@@ -48,7 +48,7 @@ class ListWatcher:
         self._is_closed = False
 
     def close(self) -> None:
-        """Let the watcher know that no more changes are told here."""
+        """Tell the watcher that there will be no more changes."""
         self._is_closed = True
         self._changed.set()
 
@@ -114,7 +114,7 @@ class ListChanges:
             watcher.note(agent)
 
     async def remember_owner(self, agent: AgentId) -> None:
-        """Remember whose the conversation of an agent is that is about to be deleted, while somebody watches."""
+        """Remember the owner of a conversation that is about to be deleted, if there are watchers."""
         if not self._watchers or self._store.lists is None:
             return
         try:

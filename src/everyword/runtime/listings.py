@@ -45,7 +45,7 @@ class Listings:
         return await self._running().list_changes.read_once(agent, self.find_conversation)
 
     def last_owner(self, agent: AgentId) -> str | None:
-        """Return whose a deleted conversation was, while somebody watches; None if that is not known."""
+        """Return the owner of a deleted conversation; None if it is not known: it is only noted for watchers."""
         return self._running().list_changes.last_owner(agent)
 
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:

@@ -25,7 +25,7 @@ PAGE = 500
 
 
 class PersonalData:
-    """What the running app's store has of a principal."""
+    """The data of a principal in the store of the running app."""
 
     def __init__(self, running: Callable[[], Directory]) -> None:
         self._running = running
@@ -93,7 +93,7 @@ class PersonalData:
             yield PersonalEvent(at, msgspec.json.encode(event))
 
     async def parts(self, agent: AgentId, principal: str) -> AsyncIterator[tuple[Millis, dict[str, Any]]]:
-        """Yield what a log of others has of the principal."""
+        """Yield the principal's parts of the log of another owner's conversation."""
         eraser = Eraser(Target(principal, "erased", b"-"))
         async for at, event in self._log(agent):
             found = None if isinstance(event, Chunk) else personal_part(eraser, event)

@@ -1,4 +1,4 @@
-"""Which principals are connected to which agent, in the process that serves the agent.
+"""The connected principals of each agent, in the process that serves the agent.
 
 Every socket and stream of an agent ends in the process that owns it, wherever its client connected, so that process
 knows all of them. Nothing is stored: after a crash nobody is present until clients connect again.
@@ -77,7 +77,7 @@ class Presence:
                 here.watchers.discard(changed)
 
     async def changed_from(self, agent: AgentId, known: list[Participant]) -> list[Participant]:
-        """Return who is connected, as soon as that is not `known` any more, or after half a minute."""
+        """Return the connected principals as soon as they differ from `known`, or after half a minute."""
         changed = asyncio.Event()
         with self.watch(agent, changed.set):
             while (now := self.principals(agent)) == known:
@@ -101,7 +101,7 @@ class Presence:
                 del self._agents[key]
 
     def _changed(self, here: _Connected) -> None:
-        """Tell watchers once for all changes of one tick: 100 clients that reconnect are not told 10,000 times."""
+        """Tell watchers once per tick. Otherwise 100 clients that reconnect would cause 10,000 messages."""
         if here.watchers and not here.is_telling:
             here.is_telling = True
             asyncio.get_running_loop().call_soon(here.tell)

@@ -1,4 +1,4 @@
-"""Unload an agent while clients use it and turns run."""
+"""Unload an agent although clients use it and turns run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page that a link in a mail opens: what is asked, and two buttons. Opening it changes nothing."""
+"""The page of an approval, for links in mails: the call and two buttons. Opening it changes nothing."""
 
 from __future__ import annotations
 

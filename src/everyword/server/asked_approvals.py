@@ -1,4 +1,4 @@
-"""The approval that an answer is about, for `authorize`: found in the loaded agent, which has the newest word."""
+"""The approval that an answer is about, for `authorize`: read from the loaded agent, which is up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`app.attachments`: what an app can do with the attachments of all its agents."""
+"""`app.attachments`: the attachments of all agents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AppAttachments:
         *,
         expires_in: float | timedelta = 300.0,
     ) -> str:
-        """Return a URL with which everybody who has it can read a file of an agent, until it expires.
+        """Return a URL with which any client can read a file of an agent until it expires.
 
         `authorize` is not asked: check first that the caller may read the conversation.
 

@@ -1,4 +1,4 @@
-"""What an app lays down for its attachments: where they are kept, what may be stored, and where clients find them."""
+"""The settings of an app for its attachments: where they are kept, what may be stored, and their URLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which clients, by the names that they give themselves (`_pk`), are connected to which agent."""
+"""Connected clients of each agent, by the names that they give themselves (`_pk`)."""
 
 from __future__ import annotations
 

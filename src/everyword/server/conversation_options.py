@@ -1,4 +1,4 @@
-"""What an app lays down for its conversations: owners, titles, and how long they are kept."""
+"""The settings of an app for its conversations: owners, titles, retention, search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursors for clients that may not see where they point: the place of a conversation that `authorize` hides.
+"""Sealed cursors: they point to a conversation that `authorize` hides, and clients cannot read them.
 
 A cursor is the place of the last conversation that was looked at. If the client may not see it, the cursor is sealed:
 otherwise it would tell the name of the conversation, and when it changed. All nodes of a store open it. In a store of
@@ -20,7 +20,7 @@ from ..log.nodes import NodeMembership
 __all__ = ["SealedCursors"]
 
 SEALED: Final = "~"
-"""What a sealed cursor begins with."""
+"""The prefix of a sealed cursor."""
 
 NONCE: Final = 16
 TAG: Final = 16

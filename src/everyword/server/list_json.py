@@ -40,7 +40,7 @@ def conversations_json(page: ConversationPage) -> JsonObject:
 
 
 def change_json(change: ConversationChange) -> JsonObject:
-    """Return what a watcher is told."""
+    """Return an event of a live list."""
     if change.page is not None:
         return {"type": change.type, **conversations_json(change.page)}
     if change.conversation is not None:

@@ -85,7 +85,7 @@ class ListCaller(NamedTuple):
 
     @property
     def owner(self) -> Principal | None:
-        """The principal whose conversations are listed; None for those of everybody, with `scope=all`."""
+        """The principal whose conversations are listed; None for all owners, with `scope=all`."""
         scope = self.request.query_params.get("scope", "mine")
         if scope not in ("mine", "all"):
             raise BadInput('unable to list; "scope" is "mine" or "all"')
@@ -278,7 +278,7 @@ class ListResources:
         self, caller: ListCaller, kind: str | None, archived: bool | None, limit: int
     ) -> AsyncGenerator[bytes, None]:
         query: dict[str, Any] = {"kind": kind, "archived": archived, "limit": limit}
-        # Another node does not tell whose a deleted conversation was: here `authorize` decides who hears of it.
+        # The owner of a conversation that another node deleted is not known here: `authorize` decides alone.
         changes = self._app.conversations._changes(
             {"principal": caller.owner, "reader": caller.principal, **query}, tells_all_deleted=True
         )

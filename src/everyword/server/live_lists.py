@@ -1,4 +1,4 @@
-"""Live lists: what a client is told of changes as `authorize` allows, and pauses without any."""
+"""Live lists: changes as `authorize` allows a client to see them, and comments while there are none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDLE: Final = 15.0
 """Seconds without a change after which a comment is sent, so that a proxy does not close the stream as idle."""
 
 MOST_TOLD: Final = 10_000
-"""Conversations that a live list remembers having shown."""
+"""Conversations of which a live list remembers that it has shown them."""
 
 
 class ToldConversations:

@@ -28,10 +28,10 @@ from .webhooks import Answer, Webhook, WebhookSender
 __all__ = ["DELIVERY_JOB", "NotificationJobs", "pause_after"]
 
 DELIVERY_JOB: Final = "everyword.delivery"
-"""The callback of the jobs that tell one receiver."""
+"""The callback of the jobs that deliver to one receiver."""
 
 HOOK: Final = "notify"
-"""The receiver that is the app's own function."""
+"""The name of the receiver that is the app's own function."""
 
 FIRST_PAUSE: Final = 5_000
 LONGEST_PAUSE: Final = 60 * 60 * 1000
@@ -42,12 +42,12 @@ DOUBTFUL_ATTEMPTS: Final = 12
 """Attempts if the receiver refuses, or if this process does not know it. In a deploy both may pass. Over 2 hours."""
 
 RETRIED: Final = frozenset({408, 425, 429})
-"""The refusals that say: try again."""
+"""Statuses of refusals that ask to try again."""
 
 GONE: Final = 410
 
 HOOK_PATIENCE: Final = 60.0
-"""Seconds that the app's own function has."""
+"""Time limit of the app's own function, in seconds."""
 
 LONGEST_TITLE: Final = 200
 LONGEST_TEXT: Final = 200
@@ -58,7 +58,7 @@ RunJob = Callable[[Agent[Any], JobCall], Awaitable[None]]
 
 
 class _Event(msgspec.Struct):
-    """What the first job knows of the event."""
+    """The payload of the first job: the event."""
 
     type: NotificationType
     turn: TurnId
@@ -94,10 +94,10 @@ class NotificationJobs:
         """Close connections to receivers."""
         await self._sender.aclose()
 
-    # -- what is told ------------------------------------------------------------------------------------------------
+    # -- the first job: decide and write -----------------------------------------------------------------------------
 
     async def _announce(self, agent: Agent[Any], call: JobCall) -> None:
-        """Add a job for each receiver, unless someone watches."""
+        """Add a job for each receiver, unless a principal is connected."""
         options = self._options
         if options is None:
             raise _not_known_here(call, "this app has no notifications")
@@ -152,10 +152,10 @@ class NotificationJobs:
             approval=notice,
         )
 
-    # -- telling it --------------------------------------------------------------------------------------------------
+    # -- the second job: deliver -------------------------------------------------------------------------------------
 
     async def _deliver(self, agent: Agent[Any], call: JobCall) -> None:
-        """Tell one receiver."""
+        """Deliver to one receiver."""
         options, receiver = self._options, call.payload["receiver"]
         notification: dict[str, Any] = call.payload["notification"]
         if receiver == HOOK:

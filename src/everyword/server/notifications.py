@@ -1,4 +1,4 @@
-"""What an app lays down for notifications: receivers, and when an event is told."""
+"""The settings of an app for notifications: receivers, delay, texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is connected to an agent, as server-sent events."""
+"""The principals that are connected to an agent, as server-sent events."""
 
 from __future__ import annotations
 

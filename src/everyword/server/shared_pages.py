@@ -60,7 +60,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{32}")
 _FILE: Final = re.compile(r"(.*)/files/([0-9a-f]{64})")
 
 DOWNLOADS: Final = 6
-"""Files that a reader of a link may download at the same time, on average."""
+"""Downloads at the same time per reader of a link, on average."""
 
 EXPIRED: Final = "This link does not work any more: its time is over."
 UNKNOWN: Final = "This link does not work. It was revoked, or it is not complete."
@@ -275,7 +275,7 @@ def _problem(shared: SharedAgent | None, now: Millis) -> Reject | None:
 
 
 class _Asked(NamedTuple):
-    """What the path of a request names."""
+    """The parsed path of a request."""
 
     token: str | None
     """None if it is not that of a link."""
@@ -285,7 +285,7 @@ class _Asked(NamedTuple):
 
     @property
     def resource(self) -> str:
-        """What is asked for, without the token."""
+        """The resource of the request, without the token."""
         return f"files/{self.file}" if self.file is not None else self.form
 
 

@@ -1,4 +1,4 @@
-"""What a shared link shows: its settings, its messages, and which attachments they have.
+"""The contents of a shared link: its settings, its messages, and their attachments.
 
 Pages, JSON, live changes and files all take it from here, so a file can be read only if a message of the page has it.
 """
@@ -36,13 +36,13 @@ __all__ = ["AT_ONCE", "Form", "SharedView", "VisibleFiles", "described_messages"
 Form = Literal["html", "json", "stream", "file"]
 
 AT_ONCE: Final = 2
-"""How many links are read from the log at the same time, to be shown."""
+"""Maximum number of links that are read from the log at the same time."""
 
 REMEMBERED: Final = 200
-"""Links whose files are remembered."""
+"""Maximum number of links whose files are remembered."""
 
 REMEMBERED_FOR: Final = 10_000
-"""Milliseconds for which they are. A page with fifty photos asks for all of them within that time."""
+"""Milliseconds for which the files of a link are remembered. A page asks for all its photos within that time."""
 
 PAGE: Final = 256
 
@@ -91,7 +91,7 @@ def _file_url(token: str | None) -> FileUrl:
 
 
 def _without_address(agent: AgentId, token: str | None) -> Callable[[Any], Any]:
-    """Return what takes the agent's name out of the URLs of attachments in a value, such as the output of a tool."""
+    """Return a function that removes the agent's name from URLs of attachments in a value, such as a tool's output."""
     path = re.escape(agent_path(root_id(agent)).encode())
     before = rb"(?:https?://[^/\"\s]+)?(?:/[^/\"\s]+){0,8}?"
     url = re.compile(before + path + rb"(?:/sub/[^/\"\s]+/[^/\"\s]+)*/attachments/([0-9a-f]{64})")
@@ -107,7 +107,7 @@ def _without_address(agent: AgentId, token: str | None) -> Callable[[Any], Any]:
 
 
 class SharedConversation(NamedTuple):
-    """The conversation that a link shows, before anything is hidden."""
+    """The conversation of a link, before anything is hidden."""
 
     summary: ConversationSummary
     messages: Iterator[RecordedMessage]
@@ -130,7 +130,7 @@ async def read_view(store: LogStore, shared: SharedAgent, *, to_head: bool = Fal
     frozen, head = found
     if to_head:
         head = await read_head(store, agent, head)
-    # Messages that were removed since are shown to nobody.
+    # Messages that were removed since are not shown.
     there = {row.node: row.body is not None for row in (await store.conversation(agent))[1]}
     shown = (each for each in frozen.ended_messages() if there.get(each.node, False) or each.message is None)
     return SharedConversation(found[0].summary, shown, head)

@@ -14,7 +14,7 @@ from ..errors import AgentStopped
 __all__ = ["Admit", "StreamedResponse"]
 
 Admit = Callable[[Callable[[], None]], AbstractContextManager[Any]]
-"""Takes what cuts the response off; is entered while it streams."""
+"""Takes the function that cuts off the response; entered while it streams."""
 
 
 class StreamedResponse:

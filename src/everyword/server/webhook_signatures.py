@@ -23,10 +23,10 @@ SIGNATURE: Final = "webhook-signature"
 
 PREFIX: Final = "whsec_"
 SHORTEST_KEY: Final = 24
-"""Bytes of a key at least, as the convention demands."""
+"""Minimum length of a key in bytes, as the convention demands."""
 
 MOST_SIGNATURES: Final = 16
-"""Signatures of one request that are compared at most."""
+"""Maximum number of signatures of one request that are compared."""
 
 
 def signing_keys(secrets: str | Sequence[str]) -> list[bytes]:

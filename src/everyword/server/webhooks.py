@@ -1,4 +1,4 @@
-"""Webhooks: which there are, and the one request that delivers a notification to one of them."""
+"""Webhooks: their settings, and the request that delivers a notification to one of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE: Final = 15.0
 """Seconds that a receiver has to answer."""
 
 MOST_READ: Final = 64 * 1024
-"""Bytes of an answer that are read at most, so that the connection can be used again."""
+"""Maximum number of bytes of an answer that are read, so that the connection can be used again."""
 
 MOST_CONNECTIONS: Final = 50
 """Connections to one receiver at a time."""
@@ -71,7 +71,7 @@ class Webhook:
 
 
 class Answer(NamedTuple):
-    """What became of one request."""
+    """The result of one request."""
 
     status: int | None
     """None if there was no answer."""

@@ -46,7 +46,7 @@ def kept_value(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What readers are shown besides the text."""
+    """Settings: what readers see besides the text."""
 
     reasoning: bool = True
     tools: ToolDetail = "all"
@@ -83,7 +83,7 @@ class Person(_Struct, frozen=True):
 
 
 class ApprovalNote(_Struct, frozen=True):
-    """What became of a request to approve a call."""
+    """The result of a request to approve a call."""
 
     status: Literal["waiting", "approved", "denied", "expired"]
     by: Person | None = None
@@ -156,7 +156,7 @@ class TranscriptMessage(_Struct, frozen=True):
 
 
 class TranscriptHead(_Struct, frozen=True):
-    """What is known of the whole conversation. Times are milliseconds since 1970."""
+    """The facts about the whole conversation. Times are milliseconds since 1970."""
 
     title: str
     created_at: Millis

@@ -1,4 +1,4 @@
-"""A transcript that changes while it is read: what a page has to change to show the present one. Pure.
+"""Live transcripts: the changes that a page has to make to show the present one. Pure.
 
 A page has one element per message, with one element per part. Text that only grows is sent as what was added.
 """

@@ -1,4 +1,4 @@
-"""What may become a link or an image, and how times, names and JSON are written. All forms use these."""
+"""Safe texts for all forms: how times, names and JSON are written."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _SETTLED: Final = {
 
 
 def describe_approval(note: ApprovalNote) -> str:
-    """Return what became of a request for approval, as one line."""
+    """Return the result of a request for approval, as one line."""
     by: Person | None = note.by
     who = f" by {by.label}" if by is not None else ""
     when = f", {shown_time(note.at)}" if note.at is not None else ""

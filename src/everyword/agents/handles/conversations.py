@@ -41,9 +41,9 @@ MOST: Final = 200
 LONGEST_TITLE: Final = 200
 MOST_METADATA: Final = 4096
 MOST_TOLD: Final = 10_000
-"""Conversations that a watcher remembers having told."""
+"""Conversations of which a watcher remembers that it has yielded them."""
 DEEPEST_METADATA: Final = 16
-"""Objects and lists inside each other: more than a few could not be written as JSON in every place."""
+"""Levels of nested objects and lists. Some JSON encoders refuse deep nesting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ConversationPage:
 
 @dataclass(frozen=True, slots=True)
 class ConversationChange:
-    """What a watcher is told. `list` comes first, and again when too much happened to tell it one by one."""
+    """One event of `watch`. `list` comes first, and again when there were too many changes to send each of them."""
 
     type: Literal["list", "changed", "removed"]
     page: ConversationPage | None = None
@@ -224,7 +224,7 @@ class Conversations:
         ]
 
     async def watch_presence(self, kind: type[Agent] | str, name: str) -> AsyncIterator[Sequence[Participant]]:
-        """Yield the connected principals, now and after each change. It goes on when another node owns the agent."""
+        """Yield the connected principals, now and after each change, also after another node has taken the agent."""
         handle: Any = self._app._handle_at(self._agent(kind, name))
         options = {"is_wait": True, "is_repeatable": True, "ends_with_caller": True}
         known: list[tuple[str, str | None]] | None = None
@@ -320,7 +320,7 @@ class Conversations:
     async def _changes(
         self, query: dict[str, Any], *, tells_all_deleted: bool
     ) -> AsyncGenerator[ConversationChange, None]:
-        """Yield what `watch` yields; with `tells_all_deleted` each deletion, whoever the owner was."""
+        """Yield what `watch` yields; with `tells_all_deleted`, the deletions of all owners."""
         owner = _id(query["principal"])
         kinds, lists = self._kinds(query["kind"]), self._app._calls.lists
         told: dict[tuple[str, str], None] = {}
@@ -449,7 +449,7 @@ def _is_nested_at_most(value: object, depth: int) -> bool:
 
 
 def _remember(told: dict[tuple[str, str], None], place: tuple[str, str], *, is_listed: bool) -> None:
-    """Note that a watcher lists a conversation, or does not any more. The one told longest ago is forgotten."""
+    """Remember whether a watcher shows a conversation. The oldest entry is forgotten when there are too many."""
     told.pop(place, None)
     if is_listed:
         told[place] = None
@@ -473,7 +473,7 @@ def write_cursor(*place: Any) -> str:
 
 
 def read_cursor(text: str, type: Any, what: str) -> Any:
-    """Return what a text of `write_cursor` stands for.
+    """Return the values in a text of `write_cursor`.
 
     Raises:
         BadInput: it is not such a text.
@@ -489,5 +489,5 @@ def read_cursor(text: str, type: Any, what: str) -> Any:
 
 
 def _can_be_stored(value: int | str) -> bool:
-    """Return whether every database takes a part of a cursor. Clients may make up cursors."""
+    """Return whether every database accepts this part of a cursor. Clients may invent cursors."""
     return "\0" not in value if isinstance(value, str) else abs(value) < 2**62

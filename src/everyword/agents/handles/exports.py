@@ -15,7 +15,7 @@ from ...transcripts.formats import Transcript, TranscriptFormat
 __all__ = ["ConversationExport", "EmbeddedAttachments", "ReadsAttachments", "TranscriptFormat"]
 
 LARGE: Final = 256 * 1024
-"""Characters of an embedded file from which on a message is written in a thread: other agents would wait meanwhile."""
+"""A message with an embedded file of more characters is written in a thread, so that other agents do not wait."""
 
 
 class ReadsAttachments(Protocol):

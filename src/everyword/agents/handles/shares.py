@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SHARED", "Share", "Shares", "digest_of", "share_of"]
 
 SHARED: Final = "/shared"
-"""Where the pages of links are."""
+"""The path under which shared pages are served."""
 
 TOKEN_BYTES: Final = 24
 LONGEST_LABEL: Final = 200
@@ -45,7 +45,7 @@ class Share:
     """True if the link shows the conversation as it was when the link was created; False if it follows it live."""
     created_at: float
     expires_at: float | None
-    """When the link stops to work; None for never."""
+    """When the link expires; None for never."""
     is_expired: bool
     created_by: Participant | None
     label: str | None
@@ -180,7 +180,7 @@ class Shares:
 
 
 def digest_of(token: str) -> str:
-    """Return what is stored of a token."""
+    """Return the digest under which a token is stored."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 

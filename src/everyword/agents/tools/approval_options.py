@@ -55,7 +55,7 @@ class ApprovalOptions:
         return ApprovalOptions(tuple(self.approvers), self.summary, self.risk, self.timeout)
 
     def details(self, call: str, tool: str, arguments: Mapping[str, Any]) -> ApprovalDetails:
-        """Return what a person is told about a call with these arguments."""
+        """Return the details of a request to approve a call with these arguments."""
         return ApprovalDetails(
             call,
             tool,
@@ -73,7 +73,7 @@ class ApprovalOptions:
             takes_all = any(each.kind is each.VAR_KEYWORD for each in wanted.values())
             text = self.summary(**{key: value for key, value in arguments.items() if takes_all or key in wanted})
         except Exception:
-            log.exception("tool %s: approval_summary raised; the person is told the arguments only", tool)
+            log.exception("tool %s: approval_summary raised; the request has no summary", tool)
             return None
         return str(text)[:LONGEST_SUMMARY].encode(errors="replace").decode()
 

@@ -86,7 +86,7 @@ class Tool(Generic[P, R]):
             show_errors_to_model=show_errors_to_model,
         )
         self.asking = asking.checked(name, function)
-        """What a person is told who is asked to approve a call."""
+        """The details of a request for an approval, as the person who decides reads them."""
         self.name, self.description = name, description
         self.show_errors_to_model = show_errors_to_model
         self.needs_approval, self.client, self.idempotent, self.timeout = needs_approval, client, idempotent, timeout
@@ -174,7 +174,7 @@ class Tool(Generic[P, R]):
             return True
 
     def approval_details(self, call_id: str, input: Any) -> ApprovalDetails:
-        """Return what a person is told who is asked to approve a call with this input.
+        """Return the details of a request to approve a call with this input.
 
         Raises:
             BadInput: the summary is a function, and the input does not fit the tool.

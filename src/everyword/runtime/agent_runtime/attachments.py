@@ -94,7 +94,7 @@ class AttachmentsAccess:
         return AttachmentReader(self._place(), agent).read_now(sha256, most)
 
     async def link(self, sha256: str, seconds: float) -> str:
-        """Return a link with which the content can be read for so long, by everybody who has the link."""
+        """Return a link with which any client can read the content for this long."""
         attachments, agent = self._place(), await self._directory.stored_ids.find(self._agent)
         if await attachments.find(agent, sha256) is None:
             raise AttachmentMissing(f"unable to link to attachment {sha256}; it is not stored")

@@ -63,7 +63,7 @@ class ConversationAccess:
             await loaded.actor.ask(MarkRead(principal, messages))
 
     async def presence(self, known: list[Any] | None) -> list[Participant]:
-        """Return the connected principals; with `known` (ids and names), as soon as they are others, or in a while."""
+        """Return the connected principals; with `known` (ids and names), once they differ, or after half a minute."""
         presence = self._directory.presence
         if known is None:
             return presence.principals(self._agent)
@@ -110,7 +110,7 @@ class ConversationAccess:
         return any(isinstance(event, CallAnswered) for event in events)
 
     async def withdraw_approval(self, call: CallId, reason: str) -> None:
-        """Deny a call, for nobody, and do not continue the answer that asked for it."""
+        """Deny a call without a principal, and do not continue the answer that asked for it."""
         answer = ApprovalAnswer(approved=False, reason=reason)
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.ask(AnswerToolCall(call, answer, random_request_id(), auto_continue=False))

@@ -19,7 +19,7 @@ class AgentErased(msgspec.Struct, frozen=True):
     """What was replaced in one agent."""
 
     counts: dict[str, int] = {}
-    """Things by what they are, such as `messages`."""
+    """How many things of each kind, such as `messages`."""
     states: int = 0
     """Old states that were deleted: the principal's words may have been in them."""
     problem: str | None = None
@@ -128,5 +128,5 @@ class ReadsPersonalData(Protocol):
         ...
 
     def parts(self, agent: AgentId, principal: str) -> AsyncIterator[tuple[Millis, dict[str, Any]]]:
-        """Yield what a log of others has of the principal."""
+        """Yield the principal's parts of the log of another owner's conversation."""
         ...

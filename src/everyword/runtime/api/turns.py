@@ -46,7 +46,7 @@ async def _never(call: str, tool: str, is_idempotent: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDetails:
-    """What a person is told who is asked to approve a call."""
+    """The details of a request for an approval, as the person who decides reads them."""
 
     call: str
     tool: str
@@ -126,7 +126,7 @@ class TurnCall(msgspec.Struct, frozen=True):
     start_call: StartToolCall = _never
     """Commits that a tool of ours is about to run; to be awaited before its effect."""
     announce_approval: Callable[[ApprovalDetails], None] = _not_announced
-    """Says what a person is told who is asked to approve a call; committed with the chunk that is written next."""
+    """Announces the details of a request for an approval; committed with the next chunk."""
     working: Callable[[], AbstractContextManager[None]] = nullcontext
     """Marks a time in which the model's silence is no stall, because something else is being waited for."""
     is_steered: Callable[[], Awaitable[bool]] = _not
