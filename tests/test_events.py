@@ -92,7 +92,7 @@ FULL: list[Any] = [
     Chunk(1, 2, 3, JSON, True),  # type: ignore[arg-type]
     CallStarted(1, 2, "k", "tool"),  # type: ignore[arg-type]
     CallAnswered(1, "k", "approval", JSON, 2, "by", "o", False, ANN, "old", JSON, "tool"),  # type: ignore[arg-type]
-    ApprovalRequested(1, 2, "k", "tool", "summary", "high", ["ann"], 5),  # type: ignore[arg-type]
+    ApprovalRequested(1, 2, "k", "tool", "summary", "high", ["ann"], 5, ANN),  # type: ignore[arg-type]
     MessageEnded(1, 2, JSON, True),  # type: ignore[arg-type]
     CancelRequested(1, "by"),  # type: ignore[arg-type]
     TurnEnded(1, Outcome.ERROR, "reason", "error", "detail", "stop", JSON, 9, True),  # type: ignore[arg-type]

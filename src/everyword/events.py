@@ -234,6 +234,8 @@ class ApprovalRequested(_Event, frozen=True, tag="approval.requested"):
     """Ids and roles of the principals that may approve the call; empty for every principal that may answer calls."""
     expires_at: Millis | None = None
     """When the call counts as denied."""
+    asked_by: Identity | None = None
+    """In a copy of a conversation, where `turn` is 0: the principal whose question led to the call."""
 
 
 class CallStarted(_Event, frozen=True, tag="call.started"):

@@ -6,6 +6,7 @@ rebuilding them changes nothing (I-9). Stores do not interpret them.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Final, Literal, TypeVar
 
@@ -179,6 +180,12 @@ class ApprovalRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     settled_at: Millis | None = None
     settled_by: Participant | None = None
     reason: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this request from another one for a call of the same id: other arguments, or asked again."""
+        said = msgspec.json.encode((self.asked_at, self.tool, self.input))
+        return hashlib.sha256(said).hexdigest()[:32]
 
 
 class ShareRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -90,7 +90,9 @@ def test_a_call_in_a_user_message_takes_no_answer(answer: CallAnswer) -> None:
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_call_in_an_answer_that_our_own_code_stored_takes_one(answer: CallAnswer) -> None:
     told = stage()
-    told.put(user("u1"), {**assistant("a1"), "parts": [CALL]}, forged("u2"))
+    asks = {**CALL, "state": "approval-requested", "approval": {"id": "ask-k1"}}
+    part = asks if isinstance(answer, ApprovalAnswer) else CALL
+    told.put(user("u1"), {**assistant("a1"), "parts": [part]}, forged("u2"))
     events = told.answer("k1", answer)
     assert kinds(events) == ["CallAnswered", "TurnAccepted"]
     assert the(TurnAccepted, events).node == 2

@@ -134,6 +134,7 @@ PERSONAL: list[list[Event]] = [
     [CallAnswered(N, CallId("c1"), "error", to_raw(WORD), by=ANN.id, principal=ANN)],
     [CallAnswered(N, CallId("c2"), "approval", to_raw({"approved": True, "reason": WORD}), by=ANN.id, principal=ANN)],
     [ApprovalRequested(T, Attempt(1), CallId("c"), "pay", approvers=[ANN.id, "boss"])],
+    [ApprovalRequested(TurnId(0), Attempt(0), CallId("c"), "pay", summary=f"Pay {WORD}", asked_by=ANN)],
     [ConversationChanged(title=f"About {WORD}", metadata=to_raw({"tag": WORD}), by=ANN)],
     [ConversationChanged(owner=ANN.id, by=BOB)],
     [ConversationRead(ANN.id, 3)],

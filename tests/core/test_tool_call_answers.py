@@ -40,9 +40,11 @@ def streaming(*calls: str) -> Stage:
     return told
 
 
-def stored(*calls: str) -> Stage:
-    """As `streaming`, but the turn has ended, waiting for the tools."""
+def stored(*calls: str, asks: str | None = None) -> Stage:
+    """As `streaming`, but the turn has ended, waiting for the tools; `asks` is a call that needs an approval."""
     told = streaming(*calls)
+    if asks is not None:
+        told.emit(1, approval(asks))
     told.finish(1, finish_reason="tool-calls")
     return told
 
@@ -120,7 +122,7 @@ def test_a_denied_call_never_gets_an_output() -> None:
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_the_first_answer_to_a_streaming_call_wins(first: CallAnswer, second: CallAnswer, *, is_asked: bool) -> None:
     told = streaming("k1")
-    if is_asked:
+    if is_asked or isinstance(first, ApprovalAnswer):
         told.emit(1, approval("k1"))
     told.answer("k1", first, auto_continue=False)
     before = call_states(told)
@@ -151,6 +153,8 @@ def test_an_answer_means_the_same_while_the_message_streams_and_afterwards(
 @pytest.mark.parametrize("answer", [OK, ErrorAnswer("no"), NO])
 def test_an_output_after_a_clients_answer_is_not_written(answer: CallAnswer) -> None:
     told = streaming("k1")
+    if answer == NO:
+        told.emit(1, approval("k1"))
     told.answer("k1", answer, auto_continue=False)
     before, late = call_states(told), {"type": "tool-output-available", "toolCallId": "k1", "output": "late"}
     assert chunks_of(told.emit(1, late, {"type": "start-step"})) == [{"type": "start-step"}]
@@ -252,7 +256,7 @@ def test_an_answer_to_a_stored_call_changes_the_message_and_is_no_chunk() -> Non
 @pytest.mark.parametrize("first", [OK, ErrorAnswer("no"), NO])
 @pytest.mark.parametrize("second", [OK, ErrorAnswer("late"), YES, NO])
 def test_the_first_answer_to_a_stored_call_wins(first: CallAnswer, second: CallAnswer) -> None:
-    told = stored("k1")
+    told = stored("k1", asks="k1" if first == NO else None)
     told.answer("k1", first, auto_continue=False)
     before = told.message(2)
     assert told.answer("k1", second) == []
@@ -444,7 +448,7 @@ def test_an_answer_given_while_a_question_waits_goes_on_before_it() -> None:
 @pytest.mark.parametrize("answer", [OK, ErrorAnswer("no"), YES, NO])
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_a_result_after_the_next_answer_began_only_changes_its_message(answer: CallAnswer, *, has_ended: bool) -> None:
-    told = stored("k1")
+    told = stored("k1", asks="k1" if isinstance(answer, ApprovalAnswer) else None)
     told.ask("r2", user("u2"))
     told.begin(2)
     told.emit(2, *text("something else"))

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from everyword.core.commands import RequestApproval
 from everyword.core.evolve import evolve
 from everyword.core.project import project
 from everyword.core.state import State
-from everyword.events import Chunk
-from everyword.ids import Attempt, CallId, TurnId
+from everyword.core.waiting_approvals import EXPIRED, requests_at
+from everyword.events import CallAnswered, Chunk, Event, Identity
+from everyword.ids import Attempt, CallId, Millis, NodeId, TurnId
 from everyword.messages.tool_calls import ApprovalAnswer, OutputAnswer
 from everyword.rows import SETTLED, ApprovalRecord, decode_listed
 from tests.core.histories import Rows, user
-from tests.core.stage import Stage, approval, call, stage
+from tests.core.stage import Stage, approval, call, kinds, pick, stage
+
+YES, NO = ApprovalAnswer(True), ApprovalAnswer(False)
+
+
+def asking(*, amount: int = 5, expires_at: int | None = None) -> Stage:
+    """Turn 1 (node 2) has asked for an approval of `k` by the boss, and has ended."""
+    told = stage()
+    told.ask("r", user("u"))
+    ask_for_k(told, 1, amount, expires_at)
+    return told
+
+
+def ask_for_k(told: Stage, turn: int, amount: int, expires_at: int | None = None) -> None:
+    until = Millis(expires_at) if expires_at is not None else None
+    told.begin(turn)
+    told.emit(turn, {**call("k"), "input": {"amount": amount}})
+    told.tell(RequestApproval(TurnId(turn), Attempt(1), CallId("k"), "look", approvers=["boss"], expires_at=until))
+    told.emit(turn, approval("k"))
+    told.finish(turn)
 
 
 def rebuilt(told: Stage) -> Rows:
@@ -78,3 +101,94 @@ def test_an_approval_that_nobody_was_asked_for_settles_nothing() -> None:
     told.finish(1)
     assert not [row for row in told.rows.listed.values() if row.kind == SETTLED]
     assert rebuilt(told).listed == told.rows.listed
+
+
+@pytest.mark.parametrize("answer", [YES, NO])
+def test_a_call_that_nobody_was_asked_about_takes_no_approval(answer: ApprovalAnswer) -> None:
+    told = stage()
+    told.ask("r", user("u"))
+    told.begin(1)
+    told.emit(1, call("k"))
+    assert told.answer("k", answer) == []  # who may approve it is decided when it is announced
+    told.tell(RequestApproval(TurnId(1), Attempt(1), CallId("k"), "look", approvers=["boss"]))
+    assert told.answer("k", answer) == []
+    told.finish(1)
+    assert told.answer("k", answer) == []
+
+
+def twice_asked() -> tuple[Stage, ApprovalRecord, ApprovalRecord]:
+    """The question was edited while its call waited, and the model repeated the id; return both requests."""
+    told = asking(amount=5)
+    told.wait(1)
+    told.ask("r2", user("u", "more"))
+    ask_for_k(told, 2, amount=5000)
+    first, second = sorted(told.state.waiting.values(), key=lambda each: each.node)
+    assert (bytes(first.input), bytes(second.input)) == (b'{"amount":5}', b'{"amount":5000}')
+    assert first.approvers == second.approvers == ["boss"]
+    return told, first, second
+
+
+def inputs(events: list[Event]) -> list[bytes]:
+    return [bytes(each.input) for each in pick(CallAnswered, events)]
+
+
+def test_calls_of_two_branches_with_one_id_wait_and_are_answered_one_by_one() -> None:
+    told, first, second = twice_asked()
+    assert inputs(told.answer("k", YES, asked=first)) == [b'{"amount":5}']
+    assert told.answer("k", YES, asked=first) == []
+    assert inputs(told.answer("k", NO, "c2", asked=second)) == [b'{"amount":5000}']
+    assert told.state.waiting == {}
+    settled = [decode_listed(row.body, ApprovalRecord) for row in told.rows.listed.values() if row.kind == SETTLED]
+    assert [(each.status, bytes(each.input)) for each in settled] == [
+        ("approved", b'{"amount":5}'),
+        ("denied", b'{"amount":5000}'),
+    ]
+
+
+def test_an_answer_that_names_no_request_is_for_the_call_that_was_asked_last() -> None:
+    told, first, _ = twice_asked()
+    told.show(2)  # the first branch again
+    assert inputs(told.answer("k", NO)) == [b'{"amount":5000}']
+    assert list(told.state.waiting.values()) == [first]
+    assert inputs(told.answer("k", NO, "c2")) == [b'{"amount":5}']
+
+
+def test_an_approval_that_was_allowed_for_another_request_changes_nothing() -> None:
+    told, first, second = twice_asked()
+    assert told.answer("k", YES, asked=None) == []  # it was allowed when nobody was asked
+    changed = msgspec.structs.replace(second, input=msgspec.Raw(b'{"amount":5}'))
+    assert told.answer("k", YES, asked=changed) == []
+    assert told.state.waiting == {"k": second, "k@2": first}
+
+
+def test_requests_with_one_id_are_the_same_after_a_restart_and_a_rebuild() -> None:
+    told, *_ = twice_asked()
+    assert told.restored()[0].waiting == told.state.waiting
+    assert rebuilt(told).kept == told.rows.kept
+    told.answer("k", NO)
+    assert told.restored()[0].waiting == told.state.waiting
+    assert rebuilt(told).kept == told.rows.kept
+
+
+def test_a_copy_asks_the_same_people_until_the_same_time() -> None:
+    told, copy = asking(expires_at=stage().now + 100), stage()
+    (asked,) = told.state.waiting.values()
+    messages = [told.message(1), told.message(2)]
+    copy.put(*messages, is_copy=True, requests=requests_at(told.state, {NodeId(1), NodeId(2)}))
+    (copied,) = copy.state.waiting.values()
+    assert (copied.status, copied.node, bytes(copied.input)) == ("waiting", 2, bytes(asked.input))
+    assert (copied.approvers, copied.expires_at, copied.asked_by) == (["boss"], asked.expires_at, asked.asked_by)
+    assert rebuilt(copy).kept == copy.rows.kept
+    copy.wait(100)
+    assert copy.wanted().expired == (copied,)
+
+
+def test_an_answer_after_the_time_is_over_is_left_to_the_expiry() -> None:
+    told = asking(expires_at=stage().now + 100)
+    told.wait(100)
+    assert told.answer("k", YES) == []
+    assert told.answer("k", YES, by=EXPIRED, principal=Identity("x")) == []
+    assert kinds(told.answer("k", NO, by=EXPIRED))[0] == "CallAnswered"
+    told = asking(expires_at=stage().now + 100)
+    told.wait(99)
+    assert kinds(told.answer("k", YES))[0] == "CallAnswered"

@@ -160,8 +160,8 @@ async def test_a_conversation_is_renamed_archived_read_and_deleted() -> None:
         ("PATCH", "/conversations/chat/ann-1", {"metadata": nested(500)}, "ann", 400),
         ("POST", "/conversations", {}, "ann", 405),
         ("GET", "/approvals/zzz", None, "ann", 400),
-        ("POST", "/approvals/WyJ0aWxsL2FubiIsImsxIl0", {"approved": True}, "ann", 404),
-        ("GET", "/approvals/WyJ0aWxsL2FubiIsImsxIl0", None, "ann", 404),
+        ("POST", "/approvals/WyJ0aWxsL2FubiIsImsxIiwiZiJd", {"approved": True}, "ann", 404),
+        ("GET", "/approvals/WyJ0aWxsL2FubiIsImsxIiwiZiJd", None, "ann", 404),
     ],
 )
 async def test_what_may_not_be_or_does_not_fit_is_refused(
@@ -192,7 +192,7 @@ async def test_cursors_that_clients_made_up_are_refused_or_find_nothing(
                 f"/conversations?cursor={write_cursor(at, agent)}",
                 f"/approvals?cursor={write_cursor(at, agent, call)}",
                 f"/approvals?settled=1&cursor={write_cursor(at, agent, call)}",
-                f"/approvals/{write_cursor(agent, call)}",
+                f"/approvals/{write_cursor(agent, call, 'f')}",
             ):
                 response = await client.get(path, headers=user("ann"))
                 allowed = (200, 404) if is_usable else (200, 400, 404)
@@ -475,10 +475,10 @@ async def test_an_approval_is_answered_by_one_of_its_approvers() -> None:
 
 async def test_a_browser_that_is_not_signed_in_gets_a_page_that_says_so() -> None:
     async with running() as (_, client):
-        response = await client.get("/approvals/WyJ0aWxsL2FubiIsImsxIl0", headers={"accept": "text/html"})
+        response = await client.get("/approvals/WyJ0aWxsL2FubiIsImsxIiwiZiJd", headers={"accept": "text/html"})
         assert (response.status_code, response.headers["content-type"]) == (401, "text/html; charset=utf-8")
         assert "You may not see this approval" in response.text
-        bare = await client.get("/approvals/WyJ0aWxsL2FubiIsImsxIl0")
+        bare = await client.get("/approvals/WyJ0aWxsL2FubiIsImsxIiwiZiJd")
         assert bare.headers["content-type"].startswith("text/plain")
 
 

@@ -40,6 +40,7 @@ from .state import Rules, State
 from .transitions import TurnStatus
 from .tree import Node
 from .turn_state import TurnState
+from .waiting_approvals import copied_requests
 
 __all__ = ["accept_continuation", "accept_stream", "accept_submit", "is_steered", "place_deferred", "put_messages"]
 
@@ -196,6 +197,7 @@ def put_messages(state: State, command: PutMessages, now: Millis, rules: Rules) 
     events = _replacements(state, changed, rules, stamp=said_anew, cause=command.cause, origin=command.origin)
     placed = _chain(state, new, state.tree.leaf, stamp, rules)
     if placed:
+        events += copied_requests(command.requests) if rules.has_list_events else ()
         events.append(MessagesPut(messages=placed, cause=command.cause, origin=command.origin))
     if placed and command.is_copy and command.principal is not None and rules.has_list_events:
         owner_of = rules.follow_ups.owner_of if rules.follow_ups is not None else None

@@ -26,6 +26,7 @@ from ..events import (
 )
 from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, ShareId, TurnId
 from ..messages.tool_calls import CallAnswer
+from ..rows import ApprovalRecord
 
 __all__ = [
     "AddJob",
@@ -256,6 +257,8 @@ class AnswerToolCall(msgspec.Struct, frozen=True):
     owner: str | None = None
     client_tools: Raw = msgspec.field(default_factory=absent)
     principal: Identity | None = None
+    asked: ApprovalRecord | UnsetType | None = UNSET
+    """For an approval: the request that the client was allowed to answer. If it is another one now, nothing happens."""
 
 
 class PutMessages(msgspec.Struct, frozen=True):
@@ -269,6 +272,8 @@ class PutMessages(msgspec.Struct, frozen=True):
     is_copy: bool = False
     """The messages were copied from another conversation: they keep the server's fields that they have, and the copy
     belongs to the principal, if there is one."""
+    requests: Sequence[ApprovalRecord] = ()
+    """The requests for approvals of copied calls: what the person is told, and who may approve, is copied, too."""
 
 
 class RemoveMessages(msgspec.Struct, frozen=True):

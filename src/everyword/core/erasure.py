@@ -344,8 +344,9 @@ class Eraser:
 
     def _requested(self, event: ApprovalRequested) -> ApprovalRequested:
         approvers = [self._id(each) for each in event.approvers]
-        summary = None if self._drops_answer(event.turn) else event.summary
-        return self._counted("requests for approvals", event, approvers=approvers, summary=summary)
+        summary = None if self._drops_answer(event.turn) or self._is(event.asked_by) else event.summary
+        about: dict[str, Any] = {"approvers": approvers, "summary": summary, "asked_by": self._who(event.asked_by)}
+        return self._counted("requests for approvals", event, **about)
 
     def _state(self, event: StateSet) -> StateSet:
         """Return a state without the principal's messages, which a `ResumableStreamManager` copies into it.

@@ -95,7 +95,7 @@ class ConversationRecord:
         for node in self._path(None):
             turn, place = self._writer(node), self._state.tree.nodes[node]
             written = (turn.id, turn.attempt, turn.chunks, turn.fold is None) if turn is not None else None
-            waiting = tuple(call for call, each in self._state.waiting.items() if each.node == node)
+            waiting = tuple(each.call for each in self._state.waiting.values() if each.node == node)
             yield node, (place.body, place.draft, written, self._endings.get(node), waiting)
 
     def message(self, node: NodeId) -> RecordedMessage | None:
@@ -122,7 +122,7 @@ class ConversationRecord:
         ending = self._endings.get(node) if turn is None else None
         if message is None and not is_unreadable and turn is None and ending is None:
             return None  # its question was dropped, or answered together with another
-        waiting = {call: each for call, each in self._state.waiting.items() if each.node == node}
+        waiting = {each.call: each for each in self._state.waiting.values() if each.node == node}
         return RecordedMessage(
             node,
             place.id,

@@ -114,10 +114,10 @@ def _restore_lists(state: State, kept: Sequence[KeptRow], problems: list[str]) -
     waiting = []
     for row in (row for row in kept if row.kind == WAITING):
         try:
-            waiting.append(restore_waiting(row))
+            waiting.append((row.key, restore_waiting(row)))
         except (msgspec.DecodeError, ValueError) as exc:
             problems.append(f"unable to read the approval that call {row.key!r} waits for; {exc}")
-    state.waiting = {each.call: each for each in sorted(waiting, key=lambda each: (each.asked_at, each.call))}
+    state.waiting = dict(sorted(waiting, key=lambda each: (each[1].asked_at, each[0])))
     shares = []
     for row in (row for row in kept if row.kind == SHARE):
         try:

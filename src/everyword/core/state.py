@@ -108,8 +108,9 @@ class State:
     """The ended turns whose response hook has not been called yet."""
     conversation: ConversationSummary | None = None
     """The conversation as lists show it; None before the first message."""
-    waiting: dict[CallId, ApprovalRecord] = field(default_factory=dict)
-    """The calls that wait for an approval, and those for which one was announced."""
+    waiting: dict[str, ApprovalRecord] = field(default_factory=dict)
+    """The calls that wait for an approval, and those for which one was announced: by call, and if a model repeated its
+    id for another message, the older one by call and node."""
     shares: dict[ShareId, ShareRecord] = field(default_factory=dict)
     """The shared links that were not revoked, in the order in which they were created."""
     listed: list[KeptRow] = field(default_factory=list, compare=False)

@@ -33,42 +33,53 @@ from ..messages.tool_calls import (
     own_approval_id,
     tool_name,
 )
+from ..rows import ApprovalRecord
 from .approvals import approval_to_remove
 from .commands import AnswerToolCall
 from .continuations import accept_late_calls, may_continue, principal_of_answer, runs_here, waiting_continuations
 from .state import Rules, State
 from .transitions import TurnStatus
 from .turn_state import TurnState
+from .waiting_approvals import request_to_settle
 
 __all__ = ["answer_call"]
 
 
 def answer_call(state: State, command: AnswerToolCall, now: Millis, rules: Rules) -> list[Event]:
     """Return the events of an answer; none if the call is unknown or was answered before: the first answer wins."""
-    streaming = _streaming_call(state, command, rules)
+    asked: ApprovalRecord | None = None
+    if isinstance(command.answer, ApprovalAnswer):
+        asked = request_to_settle(state, command, now)
+        if asked is None:
+            return []
+    streaming = _streaming_call(state, command, asked, rules)
     if streaming is not None:
         node, turn = streaming.node, streaming
-        events: list[Event] = [_answered(state, command, node, turn.id)]
+        events: list[Event] = [_answered(state, command, asked, node, turn.id)]
         for index, chunk in enumerate(answer_chunks(command.call, command.answer), turn.chunks):
             events.append(Chunk(turn.id, Attempt(turn.attempt), index, to_raw(chunk)))
     else:
-        stored = _stored_call(state, command, rules)
+        stored = _stored_call(state, command, asked, rules)
         if stored is None:
             return []
         node = stored
-        events = [_answered(state, command, node, None)]
+        events = [_answered(state, command, asked, node, None)]
     return [*events, *_continuation_events(state, command, node, streaming, now, rules)]
 
 
-def _streaming_call(state: State, command: AnswerToolCall, rules: Rules) -> TurnState | None:
+def _streaming_call(
+    state: State, command: AnswerToolCall, asked: ApprovalRecord | None, rules: Rules
+) -> TurnState | None:
     """Return the turn that writes the message with this call, if the call is open."""
     for turn in state.message_turns():
-        if turn.fold is not None and _has_open_call(turn.fold.message(), command, rules, turn.started_calls):
+        if turn.fold is None or (asked is not None and asked.node != turn.node):
+            continue
+        if _has_open_call(turn.fold.message(), command, rules, turn.started_calls):
             return turn
     return None
 
 
-def _stored_call(state: State, command: AnswerToolCall, rules: Rules) -> NodeId | None:
+def _stored_call(state: State, command: AnswerToolCall, asked: ApprovalRecord | None, rules: Rules) -> NodeId | None:
     """Return the node of the stored message in which this call is open: on the active path first, the newest first.
 
     Only assistant messages have calls. A call in a user message came from a client and never runs.
@@ -81,6 +92,8 @@ def _stored_call(state: State, command: AnswerToolCall, rules: Rules) -> NodeId 
         place = state.tree.nodes[node]
         body = place.body
         if place.role != "assistant" or body is None or node in busy or quoted not in body:
+            continue
+        if asked is not None and asked.node != node:
             continue
         if _has_open_call(UIMessage.decode(body), command, rules):
             return node
@@ -99,9 +112,10 @@ def _has_open_call(message: UIMessage, command: AnswerToolCall, rules: Rules, ru
     return answered_part(part, command.answer) is not None
 
 
-def _answered(state: State, command: AnswerToolCall, node: NodeId, turn: TurnId | None) -> CallAnswered:
+def _answered(
+    state: State, command: AnswerToolCall, asked: ApprovalRecord | None, node: NodeId, turn: TurnId | None
+) -> CallAnswered:
     kind, value = _encode_answer(command.answer)
-    asked = state.waiting.get(command.call) if kind == "approval" else None
     return CallAnswered(
         node=node,
         call=command.call,

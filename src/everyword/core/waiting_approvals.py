@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import Final, cast
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from ..errors import BadMessage, Rejected
@@ -24,11 +25,11 @@ from ..events import (
     TurnEnded,
     to_raw,
 )
-from ..ids import CallId, Millis, NodeId, TurnId
+from ..ids import Attempt, CallId, Millis, NodeId, TurnId
 from ..messages.message import UIMessage
 from ..messages.tool_calls import find_call, tool_name, tool_parts
 from ..rows import SETTLED, WAITING, ApprovalRecord, ApprovalStatus, KeptRow, Participant, decode_listed, encode_listed
-from .commands import RequestApproval
+from .commands import AnswerToolCall, RequestApproval
 from .state import State
 from .transitions import TurnStatus
 from .turn_state import TurnState
@@ -36,10 +37,14 @@ from .turn_state import TurnState
 __all__ = [
     "EXPIRED",
     "announce_approvals",
+    "copied_requests",
     "due_approvals",
     "evolve_waiting",
     "find_waiting",
+    "newest_request",
     "request_approval",
+    "request_to_settle",
+    "requests_at",
     "restore_waiting",
 ]
 __all__ += ["waiting_row", "waiting_rows"]
@@ -79,6 +84,29 @@ def request_approval(turn: TurnState, command: RequestApproval) -> list[Event]:
     ]
 
 
+def requests_at(state: State, nodes: Container[NodeId]) -> list[ApprovalRecord]:
+    """Return the requests of the messages at these nodes, for a copy of the messages."""
+    return [each for each in state.waiting.values() if each.node in nodes and each.status == "waiting"]
+
+
+def copied_requests(requests: Iterable[ApprovalRecord]) -> list[Event]:
+    """Return the events that announce copied calls: without them, nobody would know who may approve them."""
+    return [
+        ApprovalRequested(
+            TurnId(0),
+            Attempt(0),
+            each.call,
+            each.tool,
+            summary=each.summary,
+            risk=each.risk,
+            approvers=each.approvers,
+            expires_at=each.expires_at,
+            asked_by=Identity(each.asked_by.id, each.asked_by.name) if each.asked_by is not None else None,
+        )
+        for each in requests
+    ]
+
+
 def announce_approvals(state: State, turn: TurnState, events: list[Event]) -> list[Event]:
     """Return the events with an announcement before each request that has none: the agent's own code asks.
 
@@ -89,24 +117,51 @@ def announce_approvals(state: State, turn: TurnState, events: list[Event]) -> li
         if isinstance(event, Chunk) and _ASKS in bytes(event.body):
             chunk = msgspec.json.decode(bytes(event.body))
             call = chunk.get("toolCallId") if chunk.get("type") == "tool-approval-request" else None
-            if isinstance(call, str) and call not in state.waiting:
+            if isinstance(call, str) and not _is_announced(state, turn, CallId(call)):
                 announced.append(ApprovalRequested(turn.id, event.attempt, CallId(call), ""))
         announced.append(event)
     return announced
 
 
-def due_approvals(state: State, now: Millis) -> tuple[tuple[CallId, ...], Millis | None]:
-    """Return the calls whose time to be approved is over, and when that of the next one is."""
-    due: list[CallId] = []
+def _is_announced(state: State, turn: TurnState, call: CallId) -> bool:
+    record = state.waiting.get(call)
+    return record is not None and (record.status == "announced" or record.node == turn.node)
+
+
+def due_approvals(state: State, now: Millis) -> tuple[tuple[ApprovalRecord, ...], Millis | None]:
+    """Return the requests whose time is over, and when that of the next one is."""
+    due: list[ApprovalRecord] = []
     wake: Millis | None = None
-    for call, record in state.waiting.items():
+    for record in state.waiting.values():
         if record.status != "waiting" or record.expires_at is None:
             continue
         if record.expires_at <= now:
-            due.append(call)
+            due.append(record)
         elif wake is None or record.expires_at < wake:
             wake = record.expires_at
     return tuple(due), wake
+
+
+def newest_request(state: State, call: CallId) -> ApprovalRecord | None:
+    """Return the request for an approval of a call; the newest one, if a model repeated the id and several wait."""
+    found = [each for each in state.waiting.values() if each.call == call]
+    return state.waiting.get(call, found[-1] if found else None)
+
+
+def request_to_settle(state: State, command: AnswerToolCall, now: Millis) -> ApprovalRecord | None:
+    """Return the request that an approval settles; None if it comes too early, too late, or for another one.
+
+    A call cannot be approved before the person is asked: until then nobody has decided who may approve it.
+    """
+    asked = newest_request(state, command.call) if command.asked is UNSET else command.asked
+    if asked is None or asked.status != "waiting" or asked not in state.waiting.values():
+        return None
+    is_in_time = asked.expires_at is None or now < asked.expires_at
+    return asked if is_in_time or _is_expiry(command) else None
+
+
+def _is_expiry(answer: AnswerToolCall | CallAnswered) -> bool:
+    return answer.by == EXPIRED and answer.principal is None
 
 
 # -- events and rows -------------------------------------------------------------------------------------------------
@@ -116,8 +171,9 @@ def evolve_waiting(state: State, event: Event, at: Millis) -> list[KeptRow]:
     """Apply an event to the calls that wait; return the rows that changed."""
     match event:
         case ApprovalRequested():
+            moved = _move_aside(state, event)
             state.waiting[event.call] = _announced(state, event, at)
-            return [waiting_row(state, event.call)]
+            return [*moved, waiting_row(state, event.call)]
         case Chunk() | TurnEnded() | AttemptStarted():
             turn = state.find(event.turn)
             changed = _look_at(state, [turn.node], at) if turn is not None else []
@@ -139,7 +195,7 @@ def evolve_waiting(state: State, event: Event, at: Millis) -> list[KeptRow]:
 
 def _announced(state: State, event: ApprovalRequested, at: Millis) -> ApprovalRecord:
     turn = state.find(event.turn)
-    asked_by = turn.accepted.principal if turn is not None else None
+    asked_by = turn.accepted.principal if turn is not None else event.asked_by
     return ApprovalRecord(
         event.call,
         event.turn,
@@ -153,6 +209,28 @@ def _announced(state: State, event: ApprovalRequested, at: Millis) -> ApprovalRe
     )
 
 
+def _move_aside(state: State, event: ApprovalRequested) -> list[KeptRow]:
+    """Make room for a request, if a call of another message that has the same id waits: a model may repeat ids."""
+    turn, other = state.find(event.turn), state.waiting.get(event.call)
+    if other is None or other.status != "waiting" or (turn is not None and other.node == turn.node):
+        return []
+    del state.waiting[event.call]
+    key = _aside(event.call, other.node)
+    state.waiting[key] = other
+    return [waiting_row(state, key)]
+
+
+def _aside(call: CallId, node: NodeId) -> str:
+    return f"{call}@{node}"
+
+
+def _key_at(state: State, node: NodeId, call: CallId) -> str:
+    """Return the key under which the request of a call of this message is, or will be."""
+    here = (key for key, each in state.waiting.items() if each.call == call and each.node == node)
+    other = state.waiting.get(call)
+    return next(here, call if other is None or other.status == "announced" else _aside(call, node))
+
+
 def _participant(who: Identity | None) -> Participant | None:
     return Participant(who.id, who.name) if who is not None else None
 
@@ -164,13 +242,14 @@ def _look_at(state: State, nodes: Iterable[NodeId], at: Millis) -> list[KeptRow]
         place = state.tree.nodes.get(node)
         shown = place.shown if place is not None and place.role == "assistant" else None
         found = _requested(shown) if shown is not None and _REQUESTED in shown else {}
-        known = {call for call, each in state.waiting.items() if each.node == node and each.status == "waiting"}
-        rows += _forget(state, [call for call in known if call not in found])
+        known = [(key, each) for key, each in state.waiting.items() if each.node == node and each.status == "waiting"]
+        rows += _forget(state, [key for key, each in known if each.call not in found])
         for call, (tool, input) in found.items():
-            record = _shown(state, node, call, tool, input, at)
-            if record != state.waiting.get(call):
-                state.waiting[call] = record
-                rows.append(waiting_row(state, call))
+            key = _key_at(state, node, call)
+            record = _shown(state, key, node, call, tool, input, at)
+            if record != state.waiting.get(key):
+                state.waiting[key] = record
+                rows.append(waiting_row(state, key))
     return rows
 
 
@@ -183,10 +262,10 @@ def _requested(body: bytes) -> dict[CallId, tuple[str, object]]:
     return {CallId(part["toolCallId"]): (tool_name(part), part.get("input")) for part in waiting}
 
 
-def _shown(state: State, node: NodeId, call: CallId, tool: str, input: object, at: Millis) -> ApprovalRecord:
+def _shown(state: State, key: str, node: NodeId, call: CallId, tool: str, input: object, at: Millis) -> ApprovalRecord:
     """Return the record of a call that its message now asks to approve."""
     place = state.tree.nodes[node]
-    record = state.waiting.get(call)
+    record = state.waiting.get(key)
     if record is None:  # a message was stored that has a request
         turn = next((each for each in state.message_turns() if each.node == node), None) or next(
             (each for each in reversed(state.ended.values()) if each.node == node), None
@@ -199,7 +278,8 @@ def _shown(state: State, node: NodeId, call: CallId, tool: str, input: object, a
 
 
 def _settled(state: State, event: CallAnswered, at: Millis) -> list[KeptRow]:
-    record = state.waiting.get(event.call)
+    key = _key_at(state, event.node, event.call)
+    record = state.waiting.get(key)
     # A result instead of an approval: the message tells whether the call still waits. A model may repeat the id.
     if record is None or event.kind != "approval":
         return []
@@ -207,7 +287,7 @@ def _settled(state: State, event: CallAnswered, at: Millis) -> list[KeptRow]:
         return []  # it did not wait when it was answered; that is known from deleted chunks only
     value = msgspec.json.decode(event.value)
     status: ApprovalStatus = "approved" if value.get("approved") else "denied"
-    if event.by == EXPIRED and event.principal is None:
+    if _is_expiry(event):
         status = "expired"
     settled = replace(
         record,
@@ -221,30 +301,31 @@ def _settled(state: State, event: CallAnswered, at: Millis) -> list[KeptRow]:
         settled_by=_participant(event.principal),
         reason=cast("str | None", value.get("reason")),
     )
-    return [KeptRow(SETTLED, f"{event.call}@{at}", encode_listed(settled)), *_forget(state, [event.call])]
+    place = f"{_aside(event.call, event.node)}@{at}"
+    return [KeptRow(SETTLED, place, encode_listed(settled)), *_forget(state, [key])]
 
 
 def _withdraw(state: State, turn: TurnId) -> list[KeptRow]:
     """Forget the calls that a turn announced and did not ask for."""
-    left = [call for call, each in state.waiting.items() if each.turn == turn and each.status == "announced"]
+    left = [key for key, each in state.waiting.items() if each.turn == turn and each.status == "announced"]
     return _forget(state, left)
 
 
-def _forget(state: State, calls: Iterable[CallId]) -> list[KeptRow]:
-    for call in calls:
-        state.waiting.pop(call, None)
-    return [KeptRow(WAITING, call, None) for call in calls]
+def _forget(state: State, keys: Collection[str]) -> list[KeptRow]:
+    for key in keys:
+        state.waiting.pop(key, None)
+    return [KeptRow(WAITING, key, None) for key in keys]
 
 
-def waiting_row(state: State, call: CallId) -> KeptRow:
+def waiting_row(state: State, key: str) -> KeptRow:
     """Return the row of a call; without a body if it no longer waits."""
-    record = state.waiting.get(call)
-    return KeptRow(WAITING, call, encode_listed(record) if record is not None else None)
+    record = state.waiting.get(key)
+    return KeptRow(WAITING, key, encode_listed(record) if record is not None else None)
 
 
 def waiting_rows(state: State) -> list[KeptRow]:
     """Return the rows of all calls that wait."""
-    return [waiting_row(state, call) for call in state.waiting]
+    return [waiting_row(state, key) for key in state.waiting]
 
 
 def restore_waiting(row: KeptRow) -> ApprovalRecord:

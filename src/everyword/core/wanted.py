@@ -10,7 +10,8 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from ..ids import CallId, FiberId, JobId, Millis, RunId, TurnId
+from ..ids import FiberId, JobId, Millis, RunId, TurnId
+from ..rows import ApprovalRecord
 from .continuations import continuation_is_due, waiting_continuations
 from .conversations import deletion_due
 from .fibers import open_fibers
@@ -50,8 +51,8 @@ class Wanted(msgspec.Struct, frozen=True):
     """The watched runs whose sub-agents should stop."""
     run_hooks: tuple[RunId, ...] = ()
     """The ended runs whose hook is due."""
-    expired: tuple[CallId, ...] = ()
-    """Calls that were not approved in time, and have to be denied."""
+    expired: tuple[ApprovalRecord, ...] = ()
+    """The requests for approvals that nobody answered in time: they are to be denied."""
     is_outdated: bool = False
     """True when the conversation is to be deleted, because nothing has happened in it for as long as it is kept."""
     later: Millis | None = None

@@ -119,7 +119,7 @@ def _described(event: Event, arguments: bool) -> tuple[str, Identity | None, dic
         case CancelRequested():
             return "stop", Identity(event.by) if event.by is not None else None, {"turn": event.turn}
         case ApprovalRequested():
-            about = {"turn": event.turn, "call": event.call, "tool": event.tool, "risk": event.risk}
+            about = {"turn": event.turn or None, "call": event.call, "tool": event.tool, "risk": event.risk}
             shown = event.summary if arguments else None
             return "request-approval", None, {**about, "summary": shown, "approvers": event.approvers or None}
         case CallAnswered():

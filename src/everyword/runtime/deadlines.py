@@ -10,8 +10,8 @@ from ..core.commands import AnswerToolCall, DestroyAgent
 from ..core.waiting_approvals import EXPIRED
 from ..core.wanted import Wanted
 from ..errors import Rejected
-from ..ids import CallId
 from ..messages.tool_calls import ApprovalAnswer
+from ..rows import ApprovalRecord
 from .actor import Actor
 from .mailbox import Envelope
 from .random_ids import random_request_id
@@ -30,15 +30,15 @@ class Deadlines:
 
     def __init__(self, actor: Actor, destroy: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._actor, self._destroy = actor, destroy
-        self._denied: frozenset[CallId] = frozenset()
-        """Calls whose denial is in the mailbox."""
+        self._denied: Sequence[ApprovalRecord] = ()
+        """Requests whose denial is in the mailbox."""
         self._is_destroying = False
 
     def keep(self, work: Wanted, spawn: Callable[[Coroutine[Any, Any, None], str], object]) -> None:
         """Start the actions that are due, each once."""
         if work.expired or self._denied:
-            self._deny([call for call in work.expired if call not in self._denied])
-            self._denied = frozenset(work.expired)
+            self._deny([each for each in work.expired if each not in self._denied])
+            self._denied = work.expired
         if work.is_outdated and not self._is_destroying:
             self._is_destroying = True
             spawn(self._delete(), f"deletion of {self._actor.agent}, which was kept long enough")
@@ -52,7 +52,8 @@ class Deadlines:
         finally:
             self._is_destroying = False
 
-    def _deny(self, calls: Sequence[CallId]) -> None:
-        for call in calls:
+    def _deny(self, requests: Sequence[ApprovalRecord]) -> None:
+        for each in requests:
             answer = ApprovalAnswer(approved=False, reason=EXPIRED_TEXT)
-            self._actor.force(Envelope(AnswerToolCall(call, answer, random_request_id(), by=EXPIRED)))
+            command = AnswerToolCall(each.call, answer, random_request_id(), by=EXPIRED, asked=each)
+            self._actor.force(Envelope(command))

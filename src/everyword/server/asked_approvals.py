@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from ..agents.handles.approvals import Approval, approval_of
+from msgspec import UNSET, UnsetType
+
+from ..agents.handles.approvals import approval_of
 from ..core.state import State
-from ..ids import AgentId, CallId, root_id
+from ..core.waiting_approvals import newest_request
+from ..ids import CallId, root_id
 from ..messages.tool_calls import ApprovalAnswer, CallAnswer
+from ..rows import ApprovalRecord
 from ..runtime.api.lists import ListedApproval
 from ..runtime.directory import LoadedAgent
 from .permissions import Permit, Reject
 
-__all__ = ["refuse_answer"]
+__all__ = ["Asked", "check_answer"]
+
+Asked = ApprovalRecord | UnsetType | None
+"""The request that an answer is about; None if nobody is asked, UNSET for an answer that is no approval."""
 
 
-async def refuse_answer(permit: Permit, loaded: LoadedAgent, call: CallId, answer: CallAnswer) -> Reject | None:
-    """Return why the client may not answer this call; None if it may."""
+async def check_answer(permit: Permit, loaded: LoadedAgent, call: CallId, answer: CallAnswer) -> Reject | Asked:
+    """Return why the client may not answer this call; else the request that it may answer, for the command.
+
+    A command with a request changes nothing if the call is asked for in another way when it is decided: `authorize`
+    may take its time, and the approvers may be others then.
+    """
+    if not isinstance(answer, ApprovalAnswer):
+        return await permit.refuse("answer", None, {"call": call}) or UNSET
+    record, owner = await loaded.actor.inspect(lambda state: (newest_request(state, call), _owner(state, loaded)))
     approval = None
-    if isinstance(answer, ApprovalAnswer):
-        agent = loaded.actor.agent
-        approval = await loaded.actor.inspect(lambda state: _asked(state, agent, call, permit))
-    return await permit.refuse("answer", approval, {"call": call})
+    if record is not None:
+        approval = approval_of(ListedApproval(loaded.actor.agent, call, record, owner), permit.kind, permit.name)
+    return await permit.refuse("answer", approval, {"call": call}) or record
 
 
-def _asked(state: State, agent: AgentId, call: CallId, permit: Permit) -> Approval | None:
-    record = state.waiting.get(call)
-    if record is None:
-        return None
-    owner = state.conversation.owner if state.conversation is not None and root_id(agent) == agent else None
-    return approval_of(ListedApproval(agent, call, record, owner), permit.kind, permit.name)
+def _owner(state: State, loaded: LoadedAgent) -> str | None:
+    agent = loaded.actor.agent
+    return state.conversation.owner if state.conversation is not None and root_id(agent) == agent else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, assert_never
 
 import msgspec
+from msgspec import UNSET
 
 from ..core.commands import AnswerToolCall, CancelTurns, ClearConversation, Command, PutMessages, Submit
 from ..core.project import turn_row
@@ -36,7 +37,7 @@ from ..wire.parse import (
     SetState,
     SyncMessages,
 )
-from .asked_approvals import refuse_answer
+from .asked_approvals import Asked, check_answer
 from .client_list_checks import is_new, is_stale, is_stored
 from .connection_hooks import ConnectionHooks
 from .permissions import NO_DETAILS, Action, Reject
@@ -89,7 +90,9 @@ class ClientCommands:
                 await self._ask_turn(frame)
             case SetState() | CallMethod() | Other():
                 await self._meet(frame)
-            case CancelTurn() | ClearChat() | SyncMessages() | AnswerCall():
+            case AnswerCall():
+                await self._answer_call(frame)
+            case CancelTurn() | ClearChat() | SyncMessages():
                 if await self._refuse(frame) is None:
                     await self._command(frame)
                 elif not isinstance(frame, CancelTurn):
@@ -97,9 +100,14 @@ class ClientCommands:
             case _:
                 assert_never(frame)
 
-    async def _refuse(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> Reject | None:
-        if isinstance(frame, AnswerCall):
-            return await refuse_answer(self._permit, self._loaded, frame.call, frame.answer)
+    async def _answer_call(self, frame: AnswerCall) -> None:
+        asked = await check_answer(self._permit, self._loaded, frame.call, frame.answer)
+        if isinstance(asked, Reject):
+            self._show()  # the client has changed its own list already
+        elif not await self._loaded.actor.ask(self._answer(frame, asked)) and asked is not UNSET:
+            self._show()  # another answer was first, or the time for it is over
+
+    async def _refuse(self, frame: CancelTurn | ClearChat | SyncMessages) -> Reject | None:
         what = {"request": frame.id} if isinstance(frame, CancelTurn) else NO_DETAILS
         return await self._permit.refuse(ACTIONS[type(frame)], what=what)
 
@@ -127,7 +135,7 @@ class ClientCommands:
         else:
             log.info("%r passes over a frame of %s: %s", self._loaded.actor.agent, self._context.serial, refused.reason)
 
-    async def _command(self, frame: CancelTurn | ClearChat | SyncMessages | AnswerCall) -> None:
+    async def _command(self, frame: CancelTurn | ClearChat | SyncMessages) -> None:
         actor = self._loaded.actor
         match frame:
             case CancelTurn():
@@ -136,8 +144,6 @@ class ClientCommands:
                 await actor.insist(ClearConversation(origin=self._context.serial))
             case SyncMessages():
                 await self._sync(frame)
-            case AnswerCall():
-                await actor.ask(self._answer(frame))
             case _:
                 assert_never(frame)
 
@@ -158,7 +164,7 @@ class ClientCommands:
         if not await actor.inspect(lambda state: is_stored(state, frame)):
             self._show()
 
-    def _answer(self, frame: AnswerCall) -> Command:
+    def _answer(self, frame: AnswerCall, asked: Asked) -> Command:
         return AnswerToolCall(
             frame.call,
             frame.answer,
@@ -169,6 +175,7 @@ class ClientCommands:
             owner=self._context.owner,
             client_tools=frame.client_tools,
             principal=self._principal,
+            asked=asked,
         )
 
     async def _ask_turn(self, frame: ChatRequest) -> None:

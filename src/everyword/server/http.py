@@ -44,7 +44,7 @@ from ..runtime.directory import Directory, LoadedAgent
 from ..runtime.random_ids import random_message_id, random_request_id
 from ..wire.sse import PLAIN_STREAM_HEADERS, UI_STREAM_HEADERS
 from .access_policy import NOTHING_TO_WATCH, can_be_watched
-from .asked_approvals import refuse_answer
+from .asked_approvals import check_answer
 from .attachment_options import client_prefix
 from .attachment_resources import ONE, attachment_of, get_attachment, post_attachment
 from .client_files import storing_files
@@ -368,7 +368,7 @@ async def _standing(
         principal=caller.principal.identity,
         client_tools=question.client_tools,
     )
-    has_answers = await take_answers(loaded, messages, answering, partial(refuse_answer, caller.permit, loaded))
+    has_answers = await take_answers(loaded, messages, answering, partial(check_answer, caller.permit, loaded))
     if subject is None or isinstance(has_answers, Reject):
         return has_answers if isinstance(has_answers, Reject) else None
     is_last = subject is messages[-1]

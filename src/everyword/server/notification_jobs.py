@@ -106,7 +106,7 @@ class NotificationJobs:
             # The agent was loaded a moment ago, perhaps by the start of this process: clients are still on their way.
             raise JobNotDone("unable to see who watches yet; clients may be connecting", left, is_postponed=True)
         event = msgspec.convert(call.payload, _Event)
-        record = await conversation.waiting(event.call) if event.call is not None else None
+        record = await conversation.waiting(event.turn, event.call) if event.call is not None else None
         if event.type == "approval.requested" and record is None:
             return  # it was answered meanwhile
         watchers = conversation.watchers()

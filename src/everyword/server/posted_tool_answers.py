@@ -40,6 +40,7 @@ from ..messages.tool_calls import (
 )
 from ..runtime.directory import Directory, LoadedAgent
 from ..wire.sse import DONE, encode_sse, terminal_events
+from .asked_approvals import Asked
 from .event_streams import OpenTurn, Pieces, open_turn_frames, sent
 from .permissions import Reject
 from .shared_slices import SharedSlices
@@ -98,21 +99,24 @@ async def take_answers(
     loaded: LoadedAgent,
     messages: Sequence[JsonObject],
     who: Answering,
-    refuse: Callable[[CallId, CallAnswer], Awaitable[Reject | None]],
+    check: Callable[[CallId, CallAnswer], Awaitable[Reject | Asked]],
 ) -> bool | Reject:
     """Settle the calls that are open here and answered in the list; return whether there were any.
 
-    `refuse` is asked first, for each of them, whether the client may.
+    `check` is asked first, for each of them, whether the client may.
     """
     given = list(_given(messages))
     if not given:
         return False
     taken: list[Event] = []
     still_open = await loaded.actor.inspect(lambda state: _still_open(state, messages, given))
+    asked: list[Asked] = []
     for call, answer in still_open:
-        if (refused := await refuse(call, answer)) is not None:
-            return refused
-    for call, answer in still_open:
+        checked = await check(call, answer)
+        if isinstance(checked, Reject):
+            return checked
+        asked.append(checked)
+    for (call, answer), request in zip(still_open, asked, strict=True):
         command = AnswerToolCall(
             call,
             answer,
@@ -121,6 +125,7 @@ async def take_answers(
             by=who.by,
             client_tools=who.client_tools,
             principal=who.principal,
+            asked=request,
         )
         taken += await loaded.actor.ask(command)
     return bool(taken)

@@ -25,13 +25,16 @@ MOST: Final = 200
 MOST_PAGES: Final = 5
 LONGEST_REASON: Final = 1000
 
+_Id = tuple[AgentId, str, str]
+"""What the id of an approval has: the agent, the call, and the fingerprint of the request."""
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:
     """A call that waits for an approval, or was settled. Times are seconds since 1970."""
 
     id: str
-    """What `answer` takes. It names the call; it is no secret and gives no permission."""
+    """What `answer` takes. It names the call with these arguments; it is no secret and gives no permission."""
     kind: str
     name: str
     """Kind and name of the conversation. The call may be of an agent below it."""
@@ -123,13 +126,13 @@ class Approvals:
 
         Of the settled calls of a conversation, the newest thousand are found.
         """
-        agent, call = read_cursor(id, tuple[AgentId, str], "the id of an approval")
+        agent, call, fingerprint = read_cursor(id, _Id, "the id of an approval")
         for is_settled in (False, True):
             query = ApprovalQuery(root=root_id(agent), is_settled=is_settled, limit=MOST)
             for _ in range(MOST_PAGES):
                 found = await self._app._calls.lists.approvals(query)
                 for each in found:
-                    if (each.agent, each.record.call) == (agent, call):
+                    if (each.agent, each.record.call, each.record.fingerprint) == (agent, call, fingerprint):
                         return self._shown(each)
                 if len(found) < MOST:
                     break
@@ -146,14 +149,14 @@ class Approvals:
         """
         if reason is not None and len(reason) > LONGEST_REASON:
             raise BadInput(f"unable to answer; a reason has at most {LONGEST_REASON} characters")
-        agent, call = read_cursor(id, tuple[AgentId, str], "the id of an approval")
+        agent, call, fingerprint = read_cursor(id, _Id, "the id of an approval")
         known = await self.get(id)
         if known is None or known.status != "waiting":
             raise AlreadyAnswered(f"unable to answer; {_why_settled(known)}")
         handle: Any = self._app._handle_at(agent)
         if by is not None:
             handle = handle.for_principal(by)
-        given = {"call": call, "approved": approved, "reason": reason}
+        given = {"call": call, "fingerprint": fingerprint, "approved": approved, "reason": reason}
         if not await handle._do("answer_approval", bool, given):
             raise AlreadyAnswered(f"unable to answer; {_why_settled(await self.get(id))}")
 
@@ -180,9 +183,9 @@ class Approvals:
 
 def _why_settled(approval: Approval | None) -> str:
     """Return why an answer to a call came too late."""
-    if approval is None or approval.status == "waiting":
+    if approval is None:
         return "the call does not wait for an approval any more"
-    if approval.status == "expired":
+    if approval.status in ("expired", "waiting"):  # it waits for its expiry, which is a moment late
         return "the time for it is over"
     who = approval.settled_by
     return f"{(who.name or who.id) if who is not None else 'the app'} {approval.status} this call before"
@@ -192,7 +195,7 @@ def approval_of(each: ListedApproval, kind: str, name: str) -> Approval:
     """Return a call of the conversation with this kind and name, as apps see it."""
     record = each.record
     return Approval(
-        id=write_cursor(each.agent, record.call),
+        id=write_cursor(each.agent, record.call, record.fingerprint),
         kind=kind,
         name=name,
         owner=each.owner,

@@ -315,8 +315,9 @@ async def revoke_share(agent: Any, share: str) -> bool:
 
 
 @_operation
-async def answer_approval(agent: Any, call: str, approved: bool, reason: str | None) -> bool:
-    answered: bool = await agent._runtime.conversation.answer_approval(CallId(call), approved=approved, reason=reason)
+async def answer_approval(agent: Any, call: str, fingerprint: str, approved: bool, reason: str | None) -> bool:
+    conversation = agent._runtime.conversation
+    answered: bool = await conversation.answer_approval(CallId(call), fingerprint, approved=approved, reason=reason)
     return answered
 
 

@@ -11,8 +11,9 @@ import msgspec
 from ...core.commands import PutMessages
 from ...core.decide import decide
 from ...core.state import Rules, State
+from ...core.waiting_approvals import requests_at
 from ...errors import UsageError
-from ...ids import AgentId, MessageId, agent_id, can_name_a_root, root_id, split_agent_id
+from ...ids import AgentId, MessageId, NodeId, agent_id, can_name_a_root, root_id, split_agent_id
 from ...messages.attachments import find_references, with_agent_path
 from ...runtime.clock import SystemClock
 from ..agent_copy import fresh, write_agent
@@ -59,10 +60,12 @@ async def _fork(output: Output, chosen: argparse.Namespace) -> int:
     target = _target(agent, chosen.new)
     if target in agents:
         raise UsageError(f"unable to fork into {target!r}; an agent with this name exists. Choose another name")
-    body = msgspec.json.encode(_path(state, agent, chosen.at))
+    nodes = _path(state, agent, chosen.at)
+    body = msgspec.json.encode([msgspec.json.decode(state.tree.nodes[node].body or b"") for node in nodes])
     path: list[dict[str, Any]] = msgspec.json.decode(with_agent_path(body, agent, target))
     now = SystemClock().now()
-    events = decide(State(), PutMessages(path, cause="forked", is_copy=True), now, Rules())
+    copied = PutMessages(path, cause="forked", is_copy=True, requests=requests_at(state, nodes))
+    events = decide(State(), copied, now, Rules())
     async with writing(chosen.db, "fork in") as store:
         blobs = attachments_of(chosen.db, chosen.attachments)
         if blobs is not None and root_id(agent) != root_id(target):
@@ -83,8 +86,8 @@ def _target(agent: AgentId, given: str) -> AgentId:
     return agent_id(kind or split_agent_id(agent)[0], name)
 
 
-def _path(state: State, agent: AgentId, message: str | None) -> list[dict[str, Any]]:
-    """Return the messages to copy: up to the given one, by default all finished messages that clients see."""
+def _path(state: State, agent: AgentId, message: str | None) -> list[NodeId]:
+    """Return the nodes of the messages to copy: up to the given one, by default all that ended and are shown."""
     written = {turn.node for turn in state.message_turns()}
     if message is None:
         shown = state.tree.shown_path()
@@ -102,4 +105,4 @@ def _path(state: State, agent: AgentId, message: str | None) -> list[dict[str, A
         raise UsageError(
             f"unable to fork at message {message!r}; it is still in progress. Wait for the end of the turn"
         )
-    return [msgspec.json.decode(place.body) for _, place in state.tree.shown_path(leaf) if place.body is not None]
+    return [node for node, place in state.tree.shown_path(leaf) if place.body is not None]

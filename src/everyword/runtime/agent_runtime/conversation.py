@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -80,10 +81,10 @@ class ConversationAccess:
         loaded = self._directory.peek(self._agent)
         return self._directory.clock.now() - loaded.loaded_at if loaded is not None else 0
 
-    async def waiting(self, call: CallId) -> ApprovalRecord | None:
-        """Return a call that waits for an approval; None if it was answered, expired or removed."""
+    async def waiting(self, turn: TurnId, call: CallId) -> ApprovalRecord | None:
+        """Return a call of a turn that waits for an approval; None if it was answered, expired or removed."""
         async with self._directory.attach(self._agent) as loaded:
-            found = await loaded.actor.inspect(lambda state: state.waiting.get(call))
+            found = await loaded.actor.inspect(lambda state: _request(state, call, lambda each: each.turn == turn))
         return found if found is not None and found.status == "waiting" else None
 
     async def newest_text(self, turn: TurnId) -> str:
@@ -97,15 +98,18 @@ class ConversationAccess:
         behind = UIMessage("", "assistant", parts[last_call + 1 :]).text
         return behind or UIMessage("", "assistant", parts).text
 
-    async def answer_approval(self, call: CallId, *, approved: bool, reason: str | None) -> bool:
-        """Approve or deny a call; False if it does not wait for an approval: another answer was first."""
+    async def answer_approval(self, call: CallId, fingerprint: str, *, approved: bool, reason: str | None) -> bool:
+        """Approve or deny a call; False if it does not wait for this approval (any more)."""
         answer = ApprovalAnswer(approved=approved, reason=reason)
         principal = acting_for()
         by = principal.id if principal is not None else None
-        command = AnswerToolCall(call, answer, random_request_id(), by=by, principal=principal)
         async with self._directory.attach(self._agent) as loaded:
-            if not await loaded.actor.inspect(lambda state: call in state.waiting):
+            asked = await loaded.actor.inspect(
+                lambda state: _request(state, call, lambda each: each.fingerprint == fingerprint)
+            )
+            if asked is None:
                 return False
+            command = AnswerToolCall(call, answer, random_request_id(), by=by, principal=principal, asked=asked)
             events = await loaded.actor.ask(command)
         return any(isinstance(event, CallAnswered) for event in events)
 
@@ -118,6 +122,11 @@ class ConversationAccess:
     async def _check_usable(self) -> None:
         if not await is_usable(CONVERSATIONS, self._directory.store.nodes):
             raise Rejected("unable to change the conversation; a node of an older release still runs. Try again later.")
+
+
+def _request(state: State, call: CallId, is_it: Callable[[ApprovalRecord], bool]) -> ApprovalRecord | None:
+    """Return a request for an approval of a call. Several wait if a model repeated the id."""
+    return next((each for each in state.waiting.values() if each.call == call and is_it(each)), None)
 
 
 def _answer_of(state: State, turn: TurnId) -> bytes | None:

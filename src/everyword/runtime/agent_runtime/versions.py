@@ -9,11 +9,13 @@ import msgspec
 
 from ...core.commands import MoveLeaf, PutMessages
 from ...core.state import State
+from ...core.waiting_approvals import requests_at
 from ...errors import Rejected
 from ...ids import AgentId, MessageId, NodeId, agent_id, can_name_a_root, parent_id, split_agent_id, sub_agent_id
 from ...messages.message import UIMessage
 from ...messages.tool_calls import open_calls
 from ...principals import acting_for
+from ...rows import ApprovalRecord
 from ..api import VersionedPlace, VersionRecord
 from ..attachments import copying
 from ..directory import Directory
@@ -57,13 +59,15 @@ class VersionsAccess:
             raise Rejected(f"unable to fork into {name!r}; only sub-agents may have `/sub/` in their ids")
         other = agent_id(kind, name) if above is None else sub_agent_id(above, kind, name)
         async with self._directory.attach(self._agent) as loaded:
-            path = await loaded.actor.inspect(lambda state: _path_to(state, message))
+            path, requests = await loaded.actor.inspect(lambda state: _path_to(state, message))
             source = loaded.actor.agent
         async with self._directory.attach(other) as loaded:
             if await loaded.actor.inspect(lambda state: bool(state.tree.nodes)):
                 raise Rejected(f"unable to fork into {other!r}; it has messages already. Choose another name.")
             async with copying(self._directory.attachments, source, loaded.actor.agent, path) as copied:
-                await loaded.actor.ask(PutMessages(copied, cause="forked", principal=acting_for(), is_copy=True))
+                who = acting_for()
+                command = PutMessages(copied, cause="forked", principal=who, is_copy=True, requests=requests)
+                await loaded.actor.ask(command)
         return other
 
     async def is_asking(self) -> bool:
@@ -106,10 +110,12 @@ def _versioned_places(state: State) -> list[VersionedPlace]:
     return found
 
 
-def _path_to(state: State, message: MessageId) -> list[dict[str, Any]]:
+def _path_to(state: State, message: MessageId) -> tuple[list[dict[str, Any]], list[ApprovalRecord]]:
+    """Return the messages up to this one, and the requests for approvals that they have."""
     node = state.tree.node_of_message(message)
     if node is None:
         raise Rejected(f"unable to fork at message {message!r}; there is no such message")
     if state.tree.nodes[node].body is None or any(turn.node == node for turn in state.message_turns()):
         raise Rejected(f"unable to fork at message {message!r}; it is still being written. Wait for the turn's end.")
-    return [msgspec.json.decode(place.body) for _, place in state.tree.shown_path(node) if place.body is not None]
+    path = [(each, place.body) for each, place in state.tree.shown_path(node) if place.body is not None]
+    return [msgspec.json.decode(body) for _, body in path], requests_at(state, {each for each, _ in path})
