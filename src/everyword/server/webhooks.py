@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -31,6 +33,14 @@ MOST_CONNECTIONS: Final = 50
 """Connections to one receiver at a time."""
 
 LONGEST_NAME: Final = 200
+
+_is_posting: Final = ContextVar("everyword_posts_webhook", default=False)
+
+
+def _is_loggable(record: logging.LogRecord) -> bool:
+    """Keep the addresses of webhooks out of the log: httpx logs each request, and the path or query may be a secret."""
+    del record
+    return not _is_posting.get()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +109,7 @@ class WebhookSender:
             import httpx
         except ImportError:
             raise extras.missing("httpx", "webhooks", "send webhooks") from None
+        logging.getLogger("httpx").addFilter(_is_loggable)
         self._tls = httpx.create_ssl_context()
 
     async def aclose(self) -> None:
@@ -119,6 +130,7 @@ class WebhookSender:
             SIGNATURE: sign(signing_keys(webhook.secret), id, timestamp, body),
         }
         answer: Answer | None = None
+        quiet = _is_posting.set(True)
         try:
             async with asyncio.timeout(PATIENCE):
                 async with self._client(webhook).stream("POST", webhook.url, content=body, headers=headers) as response:
@@ -128,6 +140,8 @@ class WebhookSender:
             return answer or Answer(None, f"it did not answer within {PATIENCE:g} seconds")
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
             return answer or Answer(None, f"it could not be reached ({type(exc).__name__})")
+        finally:
+            _is_posting.reset(quiet)
         return answer
 
     def _client(self, webhook: Webhook) -> httpx.AsyncClient:
