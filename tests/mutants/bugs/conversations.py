@@ -61,7 +61,7 @@ BUGS = [
     Bug(
         "core:_settled",
         "R-39",
-        replace("input=event.input", "input=record.input"),
+        replace("event.input if event.tool else record.input", "record.input"),
         f"{WAITING}::test_the_record_of_an_approval_keeps_the_arguments_when_its_chunks_are_deleted",
         "the record of an approval has lost the arguments after its chunks were deleted",
     ),
@@ -101,7 +101,7 @@ BUGS = [
         "a receiver that wants no more is asked for days",
     ),
     Bug(
-        "AttachmentSweep._unreferenced",
+        "AttachmentSweep._unused",
         "R-41",
         replace("hash_in($blob.key) not in $referenced", "True"),
         f"{SWEEP}::test_only_what_no_message_refers_to_is_deleted",

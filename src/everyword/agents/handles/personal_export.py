@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ...errors import EverywordError
+from ...errors import EverywordError, public_text
 from ...ids import AgentId, Millis, root_id, split_agent_id
 from ...messages.attachments import find_references
 
@@ -169,7 +169,7 @@ async def _write_agent(
         await _write_tables(app._handle_at(agent), file, folder)
     except EverywordError as exc:  # its class is not served any more, or cannot be loaded
         log.error("an export of a person's data lacks the tables of %r; %s", agent, exc)
-        file.left_out.append({"name": f"{folder}/tables", "why": str(exc)})
+        file.left_out.append({"name": f"{folder}/tables", "why": public_text(exc, "the tables could not be read")})
 
 
 async def _write_tables(handle: Any, file: _Zip, folder: str) -> None:
