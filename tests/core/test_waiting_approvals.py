@@ -192,3 +192,16 @@ def test_an_answer_after_the_time_is_over_is_left_to_the_expiry() -> None:
     told = asking(expires_at=stage().now + 100)
     told.wait(99)
     assert kinds(told.answer("k", YES))[0] == "CallAnswered"
+
+
+def test_a_request_that_is_left_when_its_id_was_answered_is_found_again_by_a_rebuild() -> None:
+    told = stage()
+    told.ask("r", user("u"))
+    told.begin(1)
+    told.emit(1, call("k"), approval("k"), {"type": "start-step"}, call("k"), approval("k"))
+    told.wait(1000)
+    told.answer("k", YES)
+    told.wait(1000)
+    told.finish(1)
+    assert [each.status for each in told.state.waiting.values()] == ["waiting"]
+    assert rebuilt(told).kept == told.rows.kept

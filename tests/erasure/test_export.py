@@ -96,7 +96,9 @@ async def test_claims_of_others_are_left_out_of_a_conversation_that_the_person_o
         assert "Renamed" in events and f"{ANN}@x" in events and f"{BOB}@x" not in events
 
 
-async def test_tables_that_cannot_be_read_are_named_and_the_rest_is_written(tmp_path: Path) -> None:
+async def test_tables_that_cannot_be_read_are_named_and_the_rest_is_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store, stream = str(tmp_path / "log.db"), io.BytesIO()
     app = make_app(store)
     async with serving(app) as url, tab(url, ANN, "own") as ann:
@@ -111,7 +113,8 @@ async def test_tables_that_cannot_be_read_are_named_and_the_rest_is_written(tmp_
     with zipfile.ZipFile(stream) as zipped:
         manifest = json.loads(zipped.read("manifest.json"))
         assert [each["name"] for each in manifest["left_out"]][:1] == ["conversations/0001/tables"]
-        assert "no class of kind 'room'" in manifest["left_out"][0]["why"]
+        assert manifest["left_out"][0]["why"] == "the tables could not be read"  # the person reads it
+        assert "no class of kind 'room'" in caplog.text  # the operator reads it
         assert len(lines(zipped, "conversations/0001/messages.jsonl")) == 2
 
 

@@ -176,17 +176,17 @@ def evolve_waiting(state: State, event: Event, at: Millis) -> list[KeptRow]:
             return [*moved, waiting_row(state, event.call)]
         case Chunk() | TurnEnded() | AttemptStarted():
             turn = state.find(event.turn)
-            changed = _look_at(state, [turn.node], at) if turn is not None else []
+            changed = _look_at(state, [turn.node]) if turn is not None else []
             return [*changed, *(_withdraw(state, event.turn) if isinstance(event, TurnEnded) else ())]
         case CallAnswered():
             settled = _settled(state, event, at)
-            return [*settled, *_look_at(state, [event.node], at)]
+            return [*settled, *_look_at(state, [event.node])]
         case MessageEnded() | MessageReplaced():
-            return _look_at(state, [event.node], at)
+            return _look_at(state, [event.node])
         case MessagesPut():
-            return _look_at(state, [placed.node for placed in event.messages], at)
+            return _look_at(state, [placed.node for placed in event.messages])
         case MessagesRemoved():
-            return _look_at(state, event.nodes, at)
+            return _look_at(state, event.nodes)
         case ChatCleared():
             return _forget(state, list(state.waiting))
         case _:
@@ -235,7 +235,7 @@ def _participant(who: Identity | None) -> Participant | None:
     return Participant(who.id, who.name) if who is not None else None
 
 
-def _look_at(state: State, nodes: Iterable[NodeId], at: Millis) -> list[KeptRow]:
+def _look_at(state: State, nodes: Iterable[NodeId]) -> list[KeptRow]:
     """Compare the calls that wait with those that the messages at these nodes have."""
     rows: list[KeptRow] = []
     for node in nodes:
@@ -246,7 +246,7 @@ def _look_at(state: State, nodes: Iterable[NodeId], at: Millis) -> list[KeptRow]
         rows += _forget(state, [key for key, each in known if each.call not in found])
         for call, (tool, input) in found.items():
             key = _key_at(state, node, call)
-            record = _shown(state, key, node, call, tool, input, at)
+            record = _shown(state, key, node, call, tool, input)
             if record != state.waiting.get(key):
                 state.waiting[key] = record
                 rows.append(waiting_row(state, key))
@@ -262,7 +262,7 @@ def _requested(body: bytes) -> dict[CallId, tuple[str, object]]:
     return {CallId(part["toolCallId"]): (tool_name(part), part.get("input")) for part in waiting}
 
 
-def _shown(state: State, key: str, node: NodeId, call: CallId, tool: str, input: object, at: Millis) -> ApprovalRecord:
+def _shown(state: State, key: str, node: NodeId, call: CallId, tool: str, input: object) -> ApprovalRecord:
     """Return the record of a call that its message now asks to approve."""
     place = state.tree.nodes[node]
     record = state.waiting.get(key)
@@ -272,7 +272,12 @@ def _shown(state: State, key: str, node: NodeId, call: CallId, tool: str, input:
         )
         principal = turn.accepted.principal if turn is not None else None
         record = ApprovalRecord(
-            call, turn.id if turn is not None else TurnId(0), tool, at, asked_by=_participant(principal)
+            # The time of the message: when chunks asked is not known any more after they are deleted.
+            call,
+            turn.id if turn is not None else TurnId(0),
+            tool,
+            place.at,
+            asked_by=_participant(principal),
         )
     return replace(record, status="waiting", node=node, message_id=place.id, input=to_raw(input), tool=tool)
 
@@ -340,4 +345,4 @@ def restore_waiting(row: KeptRow) -> ApprovalRecord:
 def find_waiting(state: State) -> None:
     """Fill in the calls that wait, from the messages: the rows of a release without this feature have none."""
     for node in list(state.tree.nodes):
-        _look_at(state, [node], state.tree.nodes[node].at)
+        _look_at(state, [node])
