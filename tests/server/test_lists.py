@@ -347,6 +347,18 @@ async def test_a_live_inbox_is_silent_about_calls_that_are_hidden() -> None:
         assert [each["name"] for each in (await anext(inbox))["approvals"]] == ["ann-1"]
 
 
+async def test_an_inbox_shows_what_waits_behind_many_calls_that_are_hidden() -> None:
+    async with running() as (app, client):
+        for number in range(3):
+            await said(app, f"bob-{number}", "pay", "bob", Till)
+        async with live(client, "/approvals?scope=all&limit=2", "ann") as inbox:
+            assert (await anext(inbox))["approvals"] == []
+            await said(app, "ann-1", "pay", "ann", Till)
+            assert [each["name"] for each in (await anext(inbox))["approvals"]] == ["ann-1"]
+        page = (await client.get("/approvals?scope=all&limit=2", headers=user("ann"))).json()
+        assert ([each["name"] for each in page["approvals"]], page["cursor"]) == (["ann-1"], None)
+
+
 async def test_a_client_that_may_not_see_a_conversation_is_not_shown_it_after_a_change() -> None:
     def authorize(principal: Principal, action: str, kind: str, name: str) -> bool:
         return action == "manage"

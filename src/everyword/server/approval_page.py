@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import secrets
 from importlib.resources import files
 from string import Template
@@ -17,6 +18,9 @@ from .permissions import Reject
 __all__ = ["approval_page"]
 
 _PAGE: Final = Template((files(__package__) / "approval_page.html").read_text(encoding="utf-8"))
+
+_DIRECTIONS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that change the direction of a text: an argument must not be able to show another one than it is."""
 
 _SETTLED: Final = {
     "approved": "This call was approved",
@@ -58,6 +62,7 @@ def approval_page(approval: Approval | None, refused: Reject | None) -> Response
 
 def _body(approval: Approval) -> str:
     shown = msgspec.json.format(msgspec.json.encode(approval.input), indent=2).decode()
+    shown = _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)
     facts = {
         "Tool": approval.tool,
         "Risk": approval.risk,

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from ..agents import Approval, ApprovalPage, Conversation, ConversationPage, agent_kind
+from ..agents import Approval, Conversation, ConversationPage, agent_kind
 from ..agents.handles.conversations import checked_metadata, checked_title
 from ..errors import (
     AgentStopped,
@@ -37,9 +37,10 @@ from ..runtime.api.lists import ConversationStatus
 from ..transcripts.embedding import MOST_IN_EXPORT
 from ..wire.sse import KEEP_ALIVE, PLAIN_STREAM_HEADERS, encode_sse
 from .approval_page import approval_page
+from .approval_pages import ApprovalPages, most_queries
 from .exported_files import exported_file
 from .list_cursors import SealedCursors
-from .list_json import approval_json, approvals_json, change_json, conversation_json, conversations_json
+from .list_json import approval_json, change_json, conversation_json, conversations_json
 from .live_lists import ToldConversations, with_pauses
 from .permissions import Action, Connecting, Permit, Reject
 from .rate_limited_receive import RateLimitedBody
@@ -59,12 +60,6 @@ log = logging.getLogger("everyword.server")
 
 CONVERSATIONS: Final = "/conversations"
 APPROVALS: Final = "/approvals"
-
-MOST_LOOKED_AT: Final = 1000
-"""Conversations that one request looks at to fill a page, if `authorize` hides most of them."""
-
-MOST_QUERIES: Final = 20
-"""Pages of the store that one request reads for that."""
 
 MOST_BYTES: Final = 64 * 1024
 """Bytes of a body."""
@@ -260,7 +255,7 @@ class ListResources:
         # An excerpt is text of any message, and a search tells whether a text is there.
         needed: Sequence[Action] = ("list", "read") if query.get("query") is not None else ("list",)
         may_see_last = True
-        for _ in range(min(MOST_QUERIES, max(MOST_LOOKED_AT // limit, 1))):
+        for _ in range(most_queries(limit)):
             page = first or await self._app.conversations.list(
                 principal=caller.owner, reader=caller.principal, cursor=cursor, limit=limit, **query
             )
@@ -407,6 +402,8 @@ class ListResources:
     async def list_approvals(self, caller: ListCaller) -> ASGIApp:
         """List the calls that wait for an approval, oldest first; live with `Accept: text/event-stream`.
 
+        If `authorize` hides many, a page has fewer than asked for, perhaps none, and a cursor all the same.
+
         Query:
             scope: `mine` (the default) for conversations that the principal owns, or `all`. Of both, only those of
                 conversations for which `authorize` allows `list` are shown.
@@ -419,40 +416,30 @@ class ListResources:
             501: The app has no `authenticate(request)`.
         """
         asked = caller.request.query_params
-        limit = _limit(asked.get("limit"))
+        pages = self._approval_pages(caller, _limit(asked.get("limit")))
         if caller.wants_events:
             if (refused := await self._record_list(caller, is_live=True)) is not None:
                 return refusal_response(refused.status, refused.reason)
-            return self._stream(caller, self._watch_approvals(caller, limit))
-        settled = asked.get("settled", "0") == "1"
+            return self._stream(caller, pages.live())
         cursor = await self._cursors.open(asked.get("cursor"), caller.nodes)
-        page = await self._app.approvals.list(principal=caller.owner, settled=settled, cursor=cursor, limit=limit)
-        found = await self._shown(caller, page)
+        found = await pages.page(cursor, settled=asked.get("settled", "0") == "1")
         if (refused := await self._record_list(caller, shown=[each["id"] for each in found["approvals"]])) is not None:
             return refusal_response(refused.status, refused.reason)
         return JSONResponse(found, headers={"cache-control": "no-store"})
 
-    async def _shown(self, caller: ListCaller, page: ApprovalPage) -> dict[str, Any]:
-        seen = [each for each in page.approvals if await self._may(caller, each.kind, each.name, "list")]
-        allowed = {each.id: await self._refused(caller, each) is None for each in seen if each.status == "waiting"}
-        cursor = page.cursor
-        if cursor is not None and seen[-1:] != list(page.approvals[-1:]):
-            cursor = await self._cursors.seal(cursor, caller.nodes)
-        return approvals_json(ApprovalPage(seen, cursor), allowed)
+    def _approval_pages(self, caller: ListCaller, limit: int) -> ApprovalPages:
+        async def may_answer(each: Approval) -> bool:
+            return await self._refused(caller, each) is None
 
-    async def _watch_approvals(self, caller: ListCaller, limit: int) -> AsyncGenerator[bytes, None]:
-        pages = self._app.approvals.watch(principal=caller.owner, limit=limit)
-        before: tuple[Any, bool] | None = None
-        async with aclosing(cast(AsyncGenerator[Any, None], pages)) as watched:
-            async for page in with_pauses(watched):
-                if page is None:
-                    yield KEEP_ALIVE
-                    continue
-                shown = await self._shown(caller, page)
-                told = shown["approvals"], shown["cursor"] is None
-                if told != before:  # a change that is hidden must not be told by a list that is the same
-                    yield encode_sse(msgspec.json.encode({"type": "list", **shown}))
-                before = told
+        return ApprovalPages(
+            approvals=self._app.approvals,
+            owner=caller.owner,
+            may_see=lambda each: self._may(caller, each.kind, each.name, "list"),
+            may_answer=may_answer,
+            cursors=self._cursors,
+            nodes=caller.nodes,
+            limit=limit,
+        )
 
     async def get_approval(self, caller: ListCaller) -> ASGIApp:
         """Return a call that waits for an approval: as JSON, or for a browser as a page with two buttons.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -162,14 +163,19 @@ class Approvals:
 
     async def watch(self, *, principal: Principal | str | None = None, limit: int = 100) -> AsyncIterator[ApprovalPage]:
         """Yield the calls that wait, now and after each change: the first page, oldest first."""
-        lists = self._app._calls.lists
-        with lists.watching() as watcher:
-            before: ApprovalPage | None = None
-            while True:
+        before: ApprovalPage | None = None
+        async with aclosing(self._changes()) as changes:
+            async for _ in changes:
                 page = await self.list(principal=principal, limit=limit)
                 if page != before:
                     yield page
                 before = page
+
+    async def _changes(self) -> AsyncGenerator[bool, None]:
+        """Yield now, and whenever a call may have begun or ceased to wait."""
+        with self._app._calls.lists.watching() as watcher:
+            while True:
+                yield True
                 await watcher.next()
 
     def _root(self, kind: type[Agent] | str, name: str) -> AgentId:

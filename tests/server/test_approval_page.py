@@ -1,0 +1,14 @@
+"""The page that a link in a mail opens: the arguments are shown as they are."""
+
+from __future__ import annotations
+
+from everyword import Approval
+from everyword.server.approval_page import approval_page
+
+
+def test_an_argument_cannot_change_the_direction_of_what_is_shown() -> None:
+    given = {"account": "\u202e4321\u2066 </pre><b>", "name": "عربي"}
+    waits = Approval("i", "till", "ann", "ann", "pay", given, "waiting", 5.0, None)
+    text = bytes(approval_page(waits, None).body).decode()
+    assert "&quot;account&quot;: &quot;\\u202e4321\\u2066 &lt;/pre&gt;&lt;b&gt;&quot;" in text
+    assert "&quot;name&quot;: &quot;عربي&quot;" in text
