@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
-from everyword import AIChatAgent, Everyword, Principal, ToolContext, tool
+from everyword import AIChatAgent, Approval, Everyword, Principal, ToolContext, tool
 from tests.server.kit import PATIENCE, connect, question, serving
 from tests.server.sockets import Socket, socket
 from tests.server.test_lists import by_header, user
@@ -42,6 +42,17 @@ class Till(AIChatAgent):
                 yield chunk
 
 
+class Office(AIChatAgent):
+    sub_agent_classes = (Till,)
+
+    async def on_before_sub_agent(self, request: Any, child: Any) -> bool:
+        return True
+
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
+        await (await self.sub_agent(Till, "one")).save_messages("5")
+        yield "hello"
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     Till.paid, Till.checking, Till.checked = [], asyncio.Event(), asyncio.Event()
@@ -50,7 +61,7 @@ def _fresh() -> None:
 @asynccontextmanager
 async def running(**options: Any) -> AsyncIterator[tuple[Everyword, httpx.AsyncClient]]:
     given = {"authenticate": by_header, "authorize": lambda principal, action, kind, name: True, **options}
-    app = Everyword([Till], store="memory:", **given)
+    app = Everyword([Till, Office], store="memory:", **given)
     async with asyncio.timeout(PATIENCE), serving(app) as url, connect(url) as client:
         await app.start()
         yield app, client
@@ -173,3 +184,23 @@ async def test_a_second_answer_over_a_socket_is_shown_the_first() -> None:
         (shown,) = [each for each in page.frames[before:] if each["type"] == "cf_agent_chat_messages"]
         assert "output-denied" in str(shown)
         assert Till.paid == []
+
+
+async def test_a_socket_of_a_sub_agent_is_guarded_like_the_inbox() -> None:
+    Till.checked.set()
+    asked: list[Approval] = []
+
+    def not_its_owner(principal: Principal, action: str, kind: str, name: str, approval: Approval | None) -> bool:
+        if approval is not None and action == "answer":
+            asked.append(approval)
+        return approval is None or approval.owner != principal.id
+
+    async with running(authorize=not_its_owner) as (app, client):
+        await app.get(Office, "room").for_principal(Principal("ann")).save_messages("hi")
+        (waits,) = (await app.approvals.list()).approvals
+        assert (waits.kind, waits.name, waits.owner) == ("office", "room", "ann")
+        async with socket(str(client.base_url), "?user=ann", "room/sub/till/one", kind="office") as page:
+            await approve(page)
+        answer = await client.post(f"/approvals/{waits.id}", headers=user("ann"), json={"approved": True})
+        assert (answer.status_code, asked) == (403, [waits, waits])
+        assert (await app.approvals.list()).approvals == [waits]

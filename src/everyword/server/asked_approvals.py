@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from ..agents.handles.approvals import approval_of
-from ..core.state import State
 from ..core.waiting_approvals import newest_request
 from ..ids import CallId, root_id
 from ..messages.tool_calls import ApprovalAnswer, CallAnswer
@@ -28,13 +27,18 @@ async def check_answer(permit: Permit, loaded: LoadedAgent, call: CallId, answer
     """
     if not isinstance(answer, ApprovalAnswer):
         return await permit.refuse("answer", None, {"call": call}) or UNSET
-    record, owner = await loaded.actor.inspect(lambda state: (newest_request(state, call), _owner(state, loaded)))
+    record = await loaded.actor.inspect(lambda state: newest_request(state, call))
     approval = None
     if record is not None:
-        approval = approval_of(ListedApproval(loaded.actor.agent, call, record, owner), permit.kind, permit.name)
+        listed = ListedApproval(loaded.actor.agent, call, record, await _owner(loaded))
+        approval = approval_of(listed, permit.kind, permit.name)
     return await permit.refuse("answer", approval, {"call": call}) or record
 
 
-def _owner(state: State, loaded: LoadedAgent) -> str | None:
-    agent = loaded.actor.agent
-    return state.conversation.owner if state.conversation is not None and root_id(agent) == agent else None
+async def _owner(loaded: LoadedAgent) -> str | None:
+    """Return whose conversation it is: for a sub-agent that of its root agent, as in the inbox."""
+    root, lists = root_id(loaded.actor.agent), loaded.store.lists
+    if root == loaded.actor.agent:
+        return await loaded.actor.inspect(lambda state: state.conversation.owner if state.conversation else None)
+    found = await lists.find_conversation(root) if lists is not None else None
+    return found.summary.owner if found is not None else None
