@@ -515,6 +515,8 @@ async def test_the_page_of_a_mail_shows_the_call_and_does_nothing_by_itself() ->
         for shown in ("This call was denied", "&lt;Boss&gt;", "no &amp; no"):
             assert shown in settled.text
         assert "hidden" in settled.text.partition("<div")[2].partition(">")[0]
+        cut = await client.get(f"/approvals/{waits.id[:-3]}", headers=headers)
+        assert (cut.status_code, "Nothing to approve" in cut.text) == (404, True)
         await app.conversations.delete(Till, "ann-1")
         gone = await client.get(f"/approvals/{waits.id}", headers=headers)
         assert (gone.status_code, "Nothing to approve" in gone.text) == (404, True)

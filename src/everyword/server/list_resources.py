@@ -489,7 +489,12 @@ class ListResources:
         return JSONResponse({"approved": approved})
 
     async def _asked(self, caller: ListCaller) -> Approval | Reject:
-        approval = await self._app.approvals.get(caller.place[0])
+        try:
+            approval = await self._app.approvals.get(caller.place[0])
+        except BadInput:
+            if not _wants_page(caller.request):
+                raise
+            approval = None  # a mail program may have cut the link: its reader gets a page that says so
         if approval is None or not await self._may(caller, approval.kind, approval.name, "list"):
             return Reject("unable to find this approval; it was withdrawn, or it is not yours", 404)
         return approval
