@@ -35,6 +35,8 @@ class Asks:
         ({"needs_approval": by_position}, r"'amount' by position; arguments are given by name"),
         ({"needs_approval": "yes"}, r"needs_approval is str, not a bool or a function"),
         ({"needs_approval": None}, r"needs_approval is NoneType, not a bool or a function"),
+        ({"approvers": ["boss"]}, r"it has approvers, and would run without asking them\. Give needs_approval"),
+        ({"approvers": "boss", "needs_approval": True}, r"approvers must be a list of ids and roles"),
         ({"client": "yes"}, r"client is str, not a bool"),
         ({"idempotent": 1}, r"idempotent is int, not a bool"),
         ({"show_errors_to_model": "no"}, r"show_errors_to_model is str, not a bool"),

@@ -29,17 +29,22 @@ class ApprovalOptions:
     risk: str | None = None
     timeout: Duration | None = None
 
-    def checked(self, name: str, function: Callable[..., Any] | None) -> ApprovalOptions:
+    def checked(self, name: str, *, needs_approval: bool) -> ApprovalOptions:
         """Return the options, with a tuple of approvers.
 
         Raises:
-            UsageError: an option has a wrong type, or the timeout is not positive.
+            UsageError: an option has a wrong type, the timeout is not positive, or nobody asks the approvers.
         """
         approvers: object = self.approvers
         if isinstance(approvers, str) or not isinstance(approvers, Sequence):
             raise _wrong(name, "approvers", "a list of ids and roles")
         if not all(isinstance(each, str) for each in approvers):
             raise _wrong(name, "approvers", "a list of ids and roles")
+        if approvers and not needs_approval:
+            raise UsageError(
+                f"unable to make the tool {name!r}; it has approvers, and would run without asking them. Give "
+                "needs_approval, too: True, or a function of the arguments"
+            )
         summary: object = self.summary
         if summary is not None and not isinstance(summary, str) and not callable(summary):
             raise _wrong(name, "approval_summary", "text, or a function that returns it")

@@ -85,7 +85,7 @@ class Tool(Generic[P, R]):
             timeout=timeout,
             show_errors_to_model=show_errors_to_model,
         )
-        self.asking = asking.checked(name, function)
+        self.asking = asking.checked(name, needs_approval=needs_approval is not False)
         """The details of a request for an approval, as the person who decides reads them."""
         self.name, self.description = name, description
         self.show_errors_to_model = show_errors_to_model
@@ -360,7 +360,8 @@ def tool(
 
     Raises:
         UsageError: there is no usable name, an option is of a wrong type, the timeout is not positive, a predicate
-            asks for what the tool does not take, or a tool of the page needs approval.
+            asks for what the tool does not take, a tool has approvers and needs no approval, or a tool of the page
+            needs one.
     """
 
     def make(target: Callable[..., Any]) -> AnyTool:
