@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -16,19 +17,9 @@ from ..wire.sse import KEEP_ALIVE, encode_sse
 from .list_cursors import SealedCursors
 from .list_json import approvals_json
 from .live_lists import with_pauses
+from .visible_pages import visible_page
 
-__all__ = ["ApprovalPages", "most_queries"]
-
-MOST_LOOKED_AT: Final = 1000
-"""Entries that one request looks at to fill a page, if `authorize` hides most of them."""
-
-MOST_QUERIES: Final = 20
-"""Pages of the store that one request reads for that."""
-
-
-def most_queries(limit: int) -> int:
-    """Return how many pages of the store one request may read to fill a page of `limit` entries."""
-    return min(MOST_QUERIES, max(MOST_LOOKED_AT // limit, 1))
+__all__ = ["ApprovalPages"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,21 +36,17 @@ class ApprovalPages:
     limit: int
 
     async def page(self, cursor: str | None = None, *, settled: bool = False) -> dict[str, Any]:
-        """Return a page of what the client may see. If that is little, the page has less, and a cursor."""
-        seen: list[Approval] = []
-        may_see_last = True
-        for _ in range(most_queries(self.limit)):
-            page = await self.approvals.list(principal=self.owner, settled=settled, cursor=cursor, limit=self.limit)
-            allowed = [await self.may_see(each) for each in page.approvals]
-            seen += [each for each, may_see in zip(page.approvals, allowed, strict=True) if may_see]
-            cursor, may_see_last = page.cursor, not allowed or allowed[-1]
-            if len(seen) >= self.limit or cursor is None:
-                break
-        if cursor is not None and not may_see_last:
-            cursor = await self.cursors.seal(cursor, self.nodes)
+        """Return a page of what the client may see."""
+        listed = partial(self.approvals._placed, principal=self.owner, settled=settled)
+        seen, more = await visible_page(
+            lambda place, size: listed(cursor=place, limit=size),
+            self.may_see,
+            lambda place: self.cursors.seal(place, self.nodes),
+            cursor=cursor,
+            limit=self.limit,
+        )
         answerable = {each.id: await self.may_answer(each) for each in seen if each.status == "waiting"}
-        # A page may be longer than asked for: what was looked at is not looked at again.
-        return approvals_json(ApprovalPage(seen, cursor), answerable)
+        return approvals_json(ApprovalPage(seen, more), answerable)
 
     async def live(self) -> AsyncGenerator[bytes, None]:
         """Yield the first page as events: now, and after each change that the client may see."""

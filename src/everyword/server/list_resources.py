@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from ..agents import Approval, Conversation, ConversationPage, agent_kind
+from ..agents import Approval, ConversationPage, agent_kind
 from ..agents.handles.conversations import checked_metadata, checked_title
 from ..errors import (
     AgentStopped,
@@ -37,7 +37,7 @@ from ..runtime.api.lists import ConversationStatus
 from ..transcripts.embedding import MOST_IN_EXPORT
 from ..wire.sse import KEEP_ALIVE, PLAIN_STREAM_HEADERS, encode_sse
 from .approval_page import approval_page
-from .approval_pages import ApprovalPages, most_queries
+from .approval_pages import ApprovalPages
 from .exported_files import exported_file
 from .list_cursors import SealedCursors
 from .list_json import approval_json, change_json, conversation_json, conversations_json
@@ -49,6 +49,7 @@ from .request_bodies import TooLarge, read_json, read_number
 from .service import Service
 from .share_resources import ShareResources
 from .streamed_response import StreamedResponse
+from .visible_pages import visible_page
 
 if TYPE_CHECKING:
     from ..transcripts.formats import TranscriptFormat
@@ -196,8 +197,8 @@ class ListResources:
     async def list_conversations(self, caller: ListCaller) -> ASGIApp:
         """List conversations, the newest change first; live with `Accept: text/event-stream`.
 
-        `unread` is counted for the principal. If `authorize` hides many, a page has fewer than asked for, perhaps none,
-        and a cursor all the same.
+        `unread` is counted for the principal. If `authorize` hides a thousand or more in a row, a page has fewer than
+        asked for, perhaps none, and a cursor all the same.
 
         Query:
             scope: `mine` (the default) for conversations that the principal owns, or `all`. Of both, only those for
@@ -242,32 +243,20 @@ class ListResources:
         return JSONResponse(conversations_json(page), headers={"cache-control": "no-store"})
 
     async def _page(
-        self,
-        caller: ListCaller,
-        *,
-        limit: int,
-        cursor: str | None = None,
-        first: ConversationPage | None = None,
-        **query: Any,
+        self, caller: ListCaller, *, limit: int, cursor: str | None = None, **query: Any
     ) -> ConversationPage:
-        """Return a page of what the client may see. If that is little, the page has less, and a cursor."""
-        shown: list[Conversation] = []
+        """Return a page of what the client may see."""
         # An excerpt is text of any message, and a search tells whether a text is there.
         needed: Sequence[Action] = ("list", "read") if query.get("query") is not None else ("list",)
-        may_see_last = True
-        for _ in range(most_queries(limit)):
-            page = first or await self._app.conversations.list(
-                principal=caller.owner, reader=caller.principal, cursor=cursor, limit=limit, **query
-            )
-            allowed = [await self._may(caller, e.kind, e.name, *needed) for e in page.conversations]
-            shown += [each for each, may_see in zip(page.conversations, allowed, strict=True) if may_see]
-            first, cursor, may_see_last = None, page.cursor, not allowed or allowed[-1]
-            if len(shown) >= limit or cursor is None:
-                break
-        if cursor is not None and not may_see_last:
-            cursor = await self._cursors.seal(cursor, caller.nodes)
-        # A page may be longer than asked for: what was looked at is not looked at again.
-        return ConversationPage(shown, cursor)
+        listed = partial(self._app.conversations._placed, principal=caller.owner, reader=caller.principal, **query)
+        shown, more = await visible_page(
+            lambda place, size: listed(cursor=place, limit=size),
+            lambda each: self._may(caller, each.kind, each.name, *needed),
+            lambda place: self._cursors.seal(place, caller.nodes),
+            cursor=cursor,
+            limit=limit,
+        )
+        return ConversationPage(shown, more)
 
     async def _watch_conversations(
         self, caller: ListCaller, kind: str | None, archived: bool | None, limit: int
@@ -283,7 +272,7 @@ class ListResources:
                 if change is None:
                     yield KEEP_ALIVE
                 elif change.page is not None:
-                    page = await self._page(caller, first=change.page, **query)
+                    page = await self._page(caller, **query)
                     told.begin(page)
                     yield encode_sse(msgspec.json.encode(change_json(replace(change, page=page))))
                 elif (shown := await told.shown(change)) is not None:
@@ -402,7 +391,7 @@ class ListResources:
     async def list_approvals(self, caller: ListCaller) -> ASGIApp:
         """List the calls that wait for an approval, oldest first; live with `Accept: text/event-stream`.
 
-        If `authorize` hides many, a page has fewer than asked for, perhaps none, and a cursor all the same.
+        If `authorize` hides a thousand or more in a row, a page has fewer than asked for, and a cursor all the same.
 
         Query:
             scope: `mine` (the default) for conversations that the principal owns, or `all`. Of both, only those of

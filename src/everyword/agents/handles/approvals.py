@@ -109,6 +109,21 @@ class Approvals:
         Raises:
             BadInput: the cursor is not one, or the limit is out of range.
         """
+        found = await self._placed(
+            principal=principal, conversation=conversation, settled=settled, cursor=cursor, limit=limit
+        )
+        return ApprovalPage([each for each, _ in found], found[-1][1] if len(found) == limit else None)
+
+    async def _placed(
+        self,
+        *,
+        principal: Principal | str | None = None,
+        conversation: tuple[type[Agent] | str, str] | None = None,
+        settled: bool = False,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Sequence[tuple[Approval, str]]:
+        """Return what `list` returns: each call with the cursor of what comes after it."""
         if not 1 <= limit <= MOST:
             raise BadInput(f"unable to list approvals; limit is {limit}, and 1 to {MOST} are allowed")
         query = ApprovalQuery(
@@ -119,8 +134,7 @@ class Approvals:
             limit=limit,
         )
         found = await self._app._calls.lists.approvals(query)
-        more = write_cursor(*found[-1].place) if len(found) == limit else None
-        return ApprovalPage([self._shown(each) for each in found], more)
+        return [(self._shown(each), write_cursor(*each.place)) for each in found]
 
     async def get(self, id: str) -> Approval | None:
         """Return a call that waits, or was settled: `status` says which. None if it was withdrawn, or never asked.

@@ -138,6 +138,31 @@ class Conversations:
             BadInput: the cursor or the status is not one, the limit is out of range, or the query cannot be used: it
                 has more than 200 characters or 8 words, or no word, or the app has no search.
         """
+        found = await self._placed(
+            principal=principal,
+            kind=kind,
+            status=status,
+            archived=archived,
+            query=query,
+            cursor=cursor,
+            limit=limit,
+            reader=reader,
+        )
+        return ConversationPage([each for each, _ in found], found[-1][1] if len(found) == limit else None)
+
+    async def _placed(
+        self,
+        *,
+        principal: Principal | str | None = None,
+        kind: type[Agent] | str | None = None,
+        status: ConversationStatus | None = None,
+        archived: bool | None = False,
+        query: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+        reader: Principal | str | None = None,
+    ) -> Sequence[tuple[Conversation, str]]:
+        """Return what `list` returns: each conversation with the cursor of what comes after it."""
         if not 1 <= limit <= MOST:
             raise BadInput(f"unable to list conversations; limit is {limit}, and 1 to {MOST} are allowed")
         if status is not None and status not in get_args(ConversationStatus):
@@ -153,10 +178,10 @@ class Conversations:
             limit=limit,
         )
         found = await self._app._calls.lists.conversations(wanted)
-        last = found[-1] if len(found) == limit else None
-        more = write_cursor(last.summary.updated_at, last.agent) if last is not None else None
         counted = _id(reader) or _id(principal)
-        return ConversationPage([self._shown(each, counted, words) for each in found], more)
+        return [
+            (self._shown(each, counted, words), write_cursor(each.summary.updated_at, each.agent)) for each in found
+        ]
 
     async def get(
         self, kind: type[Agent] | str, name: str, *, principal: Principal | str | None = None
