@@ -54,6 +54,21 @@ async def test_the_names_of_new_folders_are_on_the_disk_when_a_content_is_stored
     assert os.listdir(root / "agents" / "a") == ["b"]
 
 
+async def test_an_upload_whose_file_is_deleted_meanwhile_is_reported(tmp_path: Path) -> None:
+    store = FolderBlobStore(tmp_path)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"content"
+        for blob in [each async for each in store.list(f"{INCOMING}/")]:
+            await store.delete(blob.key)
+
+    await store.put("agents/a/b", pieces_of(b"old"))
+    with pytest.raises(AttachmentsUnavailable, match="unable to use the attachments"):
+        await store.put("agents/a/b", pieces())
+    with pytest.raises(AttachmentsUnavailable, match="unable to use the attachments"):
+        await store.move(f"{INCOMING}/gone", "agents/a/b")
+
+
 async def test_a_full_disk_is_reported_and_keeps_nothing_of_the_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -158,6 +159,8 @@ async def check_references(app: Everyword, folder: Path) -> None:
 
 async def check_swept(folder: Path, names: Any) -> None:
     """Check that a sweep after the grace time leaves these, which are all that messages refer to, and no half ones."""
+    for part in (folder / "chat.db.attachments" / INCOMING).glob("*"):
+        os.utime(part, (1, 1))
     async with running(folder, grace=0) as (app, _):
         await app.attachments.sweep()
         await check_references(app, folder)

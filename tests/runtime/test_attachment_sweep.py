@@ -229,10 +229,12 @@ async def test_a_reference_that_is_committed_during_a_sweep_is_noticed() -> None
 
 async def test_what_a_crash_left_of_uploads_is_deleted(tmp_path: Path) -> None:
     blobs = FolderBlobStore(tmp_path)
-    await blobs.put(f"{INCOMING}/cut-off", pieces_of(b"half"))
+    for name in ("cut-off", "still-written"):
+        await blobs.put(f"{INCOMING}/{name}", pieces_of(b"half"))
+    os.utime(tmp_path / INCOMING / "cut-off", (1, 1))
     async with serving(blobs) as app:
         await app.attachments.sweep()  # the app may have done it by itself already
-        assert await blobs.find(f"{INCOMING}/cut-off") is None
+        assert [blob.key async for blob in blobs.list("")] == [f"{INCOMING}/still-written"]
 
 
 async def test_an_agent_that_is_only_an_upload_is_not_created_by_the_sweep() -> None:

@@ -46,7 +46,7 @@ class FolderBlobStore(BlobStore):
                 if size >= PIECE:
                     await self._run(file.writelines, held)
                     held, size = [], 0
-            await self._run(_finish, file, held, part, path)
+            await self._rename(_finish, file, held, part, path)
         except BaseException:
             # Not awaited in a thread: the task may be cancelled. Closing writes what is buffered: a full disk fails it.
             with suppress(OSError):
@@ -56,7 +56,7 @@ class FolderBlobStore(BlobStore):
             raise
 
     async def move(self, source: str, target: str) -> None:
-        await self._run(_move, self._path(source), self._path(target))
+        await self._rename(_move, self._path(source), self._path(target))
 
     async def read(self, key: str, start: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
         try:
@@ -116,6 +116,12 @@ class FolderBlobStore(BlobStore):
         except FileNotFoundError:
             raise
         except OSError as exc:
+            raise _unavailable(exc) from exc
+
+    async def _rename(self, work: Callable[..., None], *given: Any) -> None:
+        try:
+            await self._run(work, *given)
+        except FileNotFoundError as exc:  # another node took the file for the rest of an old upload
             raise _unavailable(exc) from exc
 
 

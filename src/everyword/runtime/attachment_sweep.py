@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ..attachments.base import INCOMING, Blob, BlobStore, pieces_of
 from ..attachments.keys import AGENTS, folder_of, hash_in, owner_key, unused_in, unused_key
@@ -29,6 +29,9 @@ __all__ = ["AttachmentSweep", "Folder", "StoredRows", "delete_incoming", "folder
 __all__ += ["stored_references"]
 
 log = logging.getLogger("everyword.runtime")
+
+LONGEST_UPLOAD: Final = 60 * 60 * 1000
+"""Milliseconds for which an upload may not be written to, however short the grace time is: it may still go on."""
 
 
 class Folder(NamedTuple):
@@ -133,7 +136,8 @@ class AttachmentSweep:
             return await self._sweep(attachments)
 
     async def _sweep(self, attachments: Attachments) -> int:
-        deleted = await delete_incoming(attachments.store, self._before)
+        written_until = Millis(min(self._before, self._directory.clock.now() - LONGEST_UPLOAD))
+        deleted = await delete_incoming(attachments.store, written_until)
         async for found in folders(attachments.store):
             folder, agent = found, found.agent
             unused = await self._unused(folder)
