@@ -308,6 +308,18 @@ async def test_a_photo_in_a_posted_message_is_stored_as_an_attachment() -> None:
         assert (await client.get(PATH)).content == PNG
 
 
+async def test_a_photo_with_the_type_of_another_kind_of_image_is_stored_with_its_own() -> None:
+    async with talking(chat(Chat)) as client:
+        asked = [asking("u1", photo(PNG, "image/jpeg"))]
+        assert (await client.post("chat", json={"messages": asked})).status_code == 200
+        assert (await client.post("chat", json={"messages": [*asked, asking("u2")]})).status_code == 200
+        stored = (await client.get("get-messages")).json()
+        assert [each["id"] for each in stored if each["role"] == "user"] == ["u1", "u2"], "no branch was made"
+        assert stored[0]["parts"][1]["mediaType"] == "image/png"
+        uploaded = await client.post("attachments", content=PNG, headers={"content-type": "image/jpeg"})
+        assert uploaded.json() == {"type": "file", "mediaType": "image/png", "url": NAME_URL}
+
+
 async def test_small_data_urls_stay_and_the_limit_can_be_set() -> None:
     small = photo(PNG[:300])
     async with talking(chat(Chat)) as client:

@@ -64,7 +64,7 @@ class AgentAttachments:
         except UsageError as exc:
             log.warning("a file of an answer stays in its message: %s", exc)
             return chunk
-        return {**chunk, "url": part["url"]}
+        return {**chunk, "mediaType": part["mediaType"], "url": part["url"]}
 
     async def signed_url(self, part: Mapping[str, Any] | str, *, expires_in: Duration = 300.0) -> str:
         """Return a URL with which any client can read the file until it expires.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["OCTETS", "SNIFFED", "claimed_type", "is_allowed", "media_type_problem", "served_type", "sniffed_type"]
+__all__ = ["OCTETS", "SNIFFED", "is_allowed", "media_type_problem", "served_type", "sniffed_type", "stored_type"]
 
 SNIFFED: Final = 32
 """How many of the first bytes are looked at."""
@@ -66,13 +66,17 @@ def served_type(first: bytes) -> tuple[str, bool]:
     return (found or OCTETS), found in _SHOWN
 
 
-def claimed_type(said: str, first: bytes) -> str:
-    """Return the media type of an upload: what its header said, or its first bytes if that says nothing.
+def stored_type(said: str, first: bytes) -> str:
+    """Return the media type that the part of a file gets: what its sender said, or its first bytes if they know better.
 
-    Browsers send no type for files that they do not know, and curl sends that of a form.
+    Browsers send no type for files that they do not know, and curl sends that of a form. An image may have the name,
+    and so the type, of another kind of image; models refuse it then.
     """
-    kind = said.partition(";")[0].strip().lower()
-    return sniffed_type(first) or OCTETS if kind in _SAYS_NOTHING else kind
+    kind, found = said.partition(";")[0].strip().lower(), sniffed_type(first)
+    if kind in _SAYS_NOTHING:
+        return found or OCTETS
+    is_other_image = found is not None and found.startswith("image/") and kind.startswith("image/")
+    return found if found is not None and is_other_image and found != _plain(kind) else said
 
 
 def is_allowed(media_type: str, allowed: Sequence[str]) -> bool:

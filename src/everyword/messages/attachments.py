@@ -98,17 +98,24 @@ def large_data_urls(message: JsonObject, limit: int) -> set[str]:
 
 
 def move_data_urls(
-    messages: Sequence[JsonObject], limit: int, url_of: Callable[[str], str]
+    messages: Sequence[JsonObject], limit: int, url_of: Callable[[str], str], type_of: Callable[[str, bytes], str]
 ) -> tuple[list[JsonObject], list[MovedFile]]:
     """Return the messages with `url_of(hash)` in the place of each large `data:` URL, and the contents.
 
-    A `data:` URL that cannot be decoded stays where it is.
+    `type_of` returns the media type that a part gets: of the type that it has, and its content. A `data:` URL that
+    cannot be decoded stays where it is.
     """
     moved: list[MovedFile] = []
-    return [_moved_message(message, limit, url_of, moved) for message in messages], moved
+    return [_moved_message(message, limit, url_of, type_of, moved) for message in messages], moved
 
 
-def _moved_message(message: JsonObject, limit: int, url_of: Callable[[str], str], moved: list[MovedFile]) -> JsonObject:
+def _moved_message(
+    message: JsonObject,
+    limit: int,
+    url_of: Callable[[str], str],
+    type_of: Callable[[str, bytes], str],
+    moved: list[MovedFile],
+) -> JsonObject:
     if not large_data_urls(message, limit):
         return message
     parts: list[Any] = []
@@ -120,11 +127,11 @@ def _moved_message(message: JsonObject, limit: int, url_of: Callable[[str], str]
         sha256 = hashlib.sha256(content).hexdigest()
         name = part.get("filename")
         given = part.get("mediaType")
-        media_type = given if isinstance(given, str) else ""
+        media_type = type_of(given if isinstance(given, str) else "", content)
         moved.append(
             MovedFile(sha256, media_type, name if isinstance(name, str) else None, content, str(message["id"]))
         )
-        parts.append({**part, "url": url_of(sha256)})
+        parts.append({**part, "mediaType": media_type, "url": url_of(sha256)})
     return {**message, "parts": parts}
 
 

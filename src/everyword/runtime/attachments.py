@@ -22,7 +22,7 @@ import msgspec
 
 from ..attachments.base import INCOMING, Blob, BlobStore, pieces_of
 from ..attachments.keys import blob_key, folder_of, owner_key, unused_key
-from ..attachments.media_types import SNIFFED, claimed_type, media_type_problem
+from ..attachments.media_types import SNIFFED, media_type_problem, stored_type
 from ..attachments.signatures import LinkSigner
 from ..errors import AttachmentRefused, UsageError
 from ..events import Identity
@@ -137,7 +137,7 @@ class Attachments:
         large = [each for each in messages if large_data_urls(each, limit) and each["id"] not in unmoved]
         if large:
             moved, contents = await asyncio.to_thread(
-                move_data_urls, large, limit, lambda sha256: self.url(agent, sha256, prefix)
+                move_data_urls, large, limit, lambda sha256: self.url(agent, sha256, prefix), stored_type
             )
             by_place = {id(old): new for old, new in zip(large, moved, strict=True)}
             messages = [by_place.get(id(each), each) for each in messages]
@@ -149,6 +149,7 @@ class Attachments:
         self, agent: AgentId, content: bytes, media_type: str, filename: str | None, sender: Identity | None = None
     ) -> JsonObject:
         """Store a content that is in memory; return the file part for a message."""
+        media_type = stored_type(media_type, content[:SNIFFED])
         sha256 = await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
         async with self.holding(agent, [sha256]), self._writing(agent) as reserved:
             await self._keep(agent, reserved, content, sha256, media_type, filename, sender)
@@ -166,7 +167,7 @@ class Attachments:
     ) -> JsonObject:
         """Store a content that arrives in pieces, never more than a few of them in memory; return its file part.
 
-        A `media_type` that says nothing of the content is replaced by what the first bytes say.
+        A `media_type` that is not that of the content may be replaced; see `stored_type`.
 
         Raises:
             AttachmentRefused: it is too large, or may not be stored.
@@ -176,7 +177,7 @@ class Attachments:
             measured = _Measured(pieces, self.rules.upload, reserved)
             try:
                 await self.store.put(incoming, measured.pieces())
-                sha256, media_type = measured.digest.hexdigest(), claimed_type(media_type, measured.first)
+                sha256, media_type = measured.digest.hexdigest(), stored_type(media_type, measured.first)
                 await self._check(agent, incoming, sha256, media_type, filename, measured.size, measured.first, sender)
                 key = blob_key(agent, sha256)
                 async with self.holding(agent, [sha256]), self._writing(agent):

@@ -83,7 +83,8 @@ async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
     Query:
         filename: The name that the file part has.
     Headers:
-        Content-Type: The media type of the file part. Without one, or with curl's default, the first bytes decide.
+        Content-Type: The media type of the file part. Without one, with curl's default, or if the content is another
+            kind of image, the first bytes decide.
     Answers:
         201: `{"type": "file", "mediaType": text, "filename": text, "url": text}`; without `filename` if none was given.
         413: The body is larger than `Limits.upload`, or the conversation's attachments than `Limits.attachments`.
@@ -95,8 +96,8 @@ async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
     attachments, request, limits = service.directory.attachments, caller.request, service.limits
     if attachments is None:
         return refusal_response(501, NOT_CONFIGURED)
-    media_type = request.headers.get("content-type", "")
-    if media_type.strip().lower().startswith("multipart/"):
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type.startswith("multipart/"):
         return refusal_response(415, NO_FORM)
     said = read_number(request.headers.get("content-length", ""))
     if said is not None and said > limits.upload:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
+from ...attachments.media_types import stored_type
 from ...errors import AttachmentMissing, AttachmentRefused, UsageError
 from ...ids import AgentId
 from ...messages.attachments import large_data_urls, move_data_urls, referenced_by
@@ -67,7 +68,7 @@ class AttachmentsAccess:
         limit = place.rules.inline_limit
         if not large_data_urls(message, limit):
             return message
-        (changed,), files = move_data_urls([message], limit, lambda sha256: place.url(agent, sha256))
+        (changed,), files = move_data_urls([message], limit, lambda sha256: place.url(agent, sha256), stored_type)
         return changed if all(file.sha256 in stored for file in files) else message
 
     async def read(self, sha256: str, limit: int | None = None) -> bytes | None:
