@@ -42,9 +42,9 @@ def test_a_file_that_the_api_refuses_does_not_end_the_conversation() -> None:
     assert content(parts) == [
         {
             "type": "text",
-            "text": "[The file a.zip (application/zip) cannot be shown; the model does not read this type.]",
+            "text": "[The file a.zip (application/zip) cannot be shown; the model does not read it.]",
         },
-        {"type": "text", "text": "[The file (image/heic) cannot be shown; the model does not read this type.]"},
+        {"type": "text", "text": "[The file (image/heic) cannot be shown; the model does not read it.]"},
         {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "aGk="}},
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "hi"}},
     ]

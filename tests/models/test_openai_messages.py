@@ -32,6 +32,15 @@ def test_files_of_a_question_go_to_chat_completions_in_their_own_shapes() -> Non
     ]
 
 
+def test_files_that_chat_completions_refuse_become_text() -> None:
+    notes: Part = {"type": "file", "url": "data:;base64,aGk=", "mediaType": "text/markdown", "filename": "a.md"}
+    packed: Part = {"type": "file", "url": "data:;base64,aGk=", "mediaType": "application/zip"}
+    assert to_openai([UIMessage("q", "user", [FILES[0], notes, packed])])[0]["content"] == (
+        "look\n[The file a.md (text/markdown):]\nhi\n[The end of the file.]\n"
+        "[The file (application/zip) cannot be shown; the model does not read it.]"
+    )
+
+
 def test_files_of_a_question_go_to_responses_in_their_own_shapes() -> None:
     content = to_openai_responses([UIMessage("q", "user", [FILES[1], PDF, FAR])])[0]["content"]
     assert content == [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -10,6 +9,9 @@ from typing import Any, Final
 from ..messages.message import Part, UIMessage
 from .message_reader import (
     ToolCall,
+    decode_text,
+    is_text,
+    named_file,
     output_text,
     provider_metadata,
     read_data_url,
@@ -20,14 +22,9 @@ from .message_reader import (
 
 __all__ = ["to_anthropic"]
 
-log = logging.getLogger("everyword.models")
-
 Block = dict[str, Any]
 _READ: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf"})
 """The types whose bytes the API takes."""
-
-_TEXTS: Final = frozenset({"application/json", "application/xml", "image/svg+xml"})
-"""Types that are given as text, besides `text/*`."""
 
 _NOT_IN_AN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -121,30 +118,19 @@ def _user_blocks(part: Part) -> Iterator[Block]:
         kind = (kind or data_url.media_type).partition(";")[0].strip().lower().replace("image/jpg", "image/jpeg")
         source = {"type": "base64", "media_type": kind, "data": data_url.base64}
     name = str(part.get("filename") or "")
-    if data_url is not None and (kind.startswith("text/") or kind in _TEXTS):
-        text = _decoded(data_url.base64)
+    if data_url is not None and is_text(kind):
+        text = decode_text(data_url.base64)
         if text is None:
             return
         source = {"type": "text", "media_type": "text/plain", "data": text}
     elif data_url is not None and kind not in _READ:
         # The API refuses it, and with it every later question of the conversation.
-        named = " ".join(filter(None, ["file", name, f"({kind})"]))
-        yield {"type": "text", "text": f"[The {named} cannot be shown; the model does not read this type.]"}
+        yield {"type": "text", "text": f"[The {named_file(name, kind)} cannot be shown; the model does not read it.]"}
         return
     elif kind.startswith("image/"):
         yield {"type": "image", "source": source}
         return
     yield {"type": "document", "source": source, **({"title": name} if name else {})}
-
-
-def _decoded(base64: str) -> str | None:
-    import base64 as codec
-
-    try:
-        return codec.b64decode(base64).decode("utf-8", "replace")
-    except ValueError as exc:
-        log.warning("skipped a stored file part whose data URL cannot be read: %s", exc)
-        return None
 
 
 def _id(call: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
@@ -17,6 +19,9 @@ __all__ = [
     "DataUrl",
     "ToolCall",
     "ToolCallResult",
+    "decode_text",
+    "is_text",
+    "named_file",
     "output_text",
     "provider_metadata",
     "read_data_url",
@@ -25,9 +30,13 @@ __all__ = [
     "split_steps",
 ]
 
+log = logging.getLogger("everyword.models")
+
 INTERRUPTED: Final = "The call was interrupted: it has no result."
 NOT_APPROVED: Final = "The call was not run: it was not approved."
 DENIED: Final = "The user denied this call."
+
+_TEXTS: Final = frozenset({"application/json", "application/xml", "image/svg+xml"})
 
 Outcome = Literal["success", "failed", "denied", "interrupted"]
 
@@ -143,3 +152,22 @@ def read_data_url(url: str) -> DataUrl | None:
     if not comma or not head.startswith("data:") or not head.endswith(";base64"):
         return None
     return DataUrl(head[5:].partition(";")[0] or "application/octet-stream", body)
+
+
+def is_text(media_type: str) -> bool:
+    """Tell whether files of a type are given to models as text."""
+    return media_type.startswith("text/") or media_type in _TEXTS
+
+
+def decode_text(content: str) -> str | None:
+    """Return the text of a base64 content; None, with a warning, if it cannot be read."""
+    try:
+        return base64.b64decode(content).decode("utf-8", "replace")
+    except ValueError as exc:
+        log.warning("skipped a stored file part whose data URL cannot be read: %s", exc)
+        return None
+
+
+def named_file(name: str, media_type: str) -> str:
+    """Return a file's name and type for a sentence: `file a.zip (application/zip)`."""
+    return " ".join(filter(None, ["file", name, f"({media_type})"]))

@@ -8,6 +8,9 @@ from typing import Any, Final
 from ..messages.message import Part, UIMessage
 from .message_reader import (
     ToolCall,
+    decode_text,
+    is_text,
+    named_file,
     output_text,
     provider_metadata,
     read_data_url,
@@ -77,16 +80,27 @@ def _chat_content(part: Part) -> Iterator[Item]:
         yield {"type": "text", "text": part["text"]}
     if part["type"] != "file":
         return
-    url, kind = str(part.get("url", "")), str(part.get("mediaType", ""))
+    url, kind = str(part.get("url", "")), str(part.get("mediaType", "")).partition(";")[0].strip().lower()
     data_url = read_data_url(url)
     if kind.startswith("image/"):
         yield {"type": "image_url", "image_url": {"url": url}}
     elif kind in _AUDIO and data_url is not None:
         yield {"type": "input_audio", "input_audio": {"data": data_url.base64, "format": _AUDIO[kind]}}
-    elif data_url is not None:
+    elif data_url is None:
+        yield {"type": "text", "text": _named_file(part)}
+    elif kind == "application/pdf":
         yield {"type": "file", "file": {"filename": part.get("filename") or "file", "file_data": url}}
     else:
-        yield {"type": "text", "text": _named_file(part)}
+        # The API takes no other file, and with it refuses every later question of the conversation.
+        yield {"type": "text", "text": _text_of_file(part, kind, data_url.base64)}
+
+
+def _text_of_file(part: Part, kind: str, content: str) -> str:
+    named = named_file(str(part.get("filename") or ""), kind)
+    text = decode_text(content) if is_text(kind) else None
+    if text is None:
+        return f"[The {named} cannot be shown; the model does not read it.]"
+    return f"\n[The {named}:]\n{text}\n[The end of the file.]\n"
 
 
 def _named_file(part: Part) -> str:
