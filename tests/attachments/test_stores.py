@@ -133,3 +133,10 @@ async def test_a_bucket_that_is_not_there_is_reported(s3_server: str) -> None:
     objects = S3Store("no-such-bucket", endpoint=s3_server, client_options={"allow_http": True}, **keys)
     with pytest.raises(AttachmentsUnavailable, match="unable to use the attachments"):
         await ObjectBlobStore(objects).put("agents/a/1", pieces_of(b"x"))
+
+
+async def test_an_empty_object_is_stored_and_listed(store: BlobStore) -> None:
+    await store.put("agents/a/1.unused", pieces(b""))
+    assert [(blob.key, blob.size) async for blob in store.list("agents/")] == [("agents/a/1.unused", 0)]
+    await store.delete("agents/a/1.unused")
+    assert await store.find("agents/a/1.unused") is None
