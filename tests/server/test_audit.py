@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from websockets.asyncio.client import connect as open_socket
 
 from everyword import Everyword, Principal
 from everyword.cli import main
@@ -251,6 +252,43 @@ async def test_a_required_record_is_written_before_the_answer_or_the_client_is_r
         assert (await client.get("get-messages")).json() == []
         assert [each["action"] for each in lines(path)] == ["miss", "read"]
         assert lines(path)[0]["what"] == {"records": 2} and audit.missed == 2
+
+
+async def test_who_looks_at_an_approval_is_recorded_and_a_required_record_comes_first() -> None:
+    Till.paid, records, is_down = [], list[AuditRecord](), False
+
+    def sink(each: AuditRecord) -> None:
+        if is_down:
+            raise OSError("full")
+        records.append(each)
+
+    app = app_with(Audit(sink, required=True))
+    async with serving(app) as url, connect(url) as client:
+        assert (await client.post("/agents/till/ann-1/chat", json=question(), headers=user("ann"))).status_code == 200
+        (waits,) = (await client.get("/approvals", headers=user("ann"))).json()["approvals"]
+        path = f"/approvals/{waits['id']}"
+        for who, status in (("ann", 200), ("bob", 404)):
+            for accept in ("application/json", "text/html"):
+                shown = await client.get(path, headers={**user(who), "accept": accept})
+                assert shown.status_code == status
+        looks = [each for each in records if each.what.get("approval") == waits["id"]]
+        assert [(each.action, each.outcome, each.principal and each.principal.id) for each in looks] == [
+            *[("list", "allowed", "ann")] * 2,
+            *[("list", "refused", "bob")] * 2,
+        ]
+        is_down = True
+        for accept in ("application/json", "text/html"):
+            shown = await client.get(path, headers={**user("ann"), "accept": accept})
+            assert shown.status_code == 503 and "amount" not in shown.text
+
+
+async def test_a_token_in_the_path_of_a_refused_socket_is_not_recorded() -> None:
+    records: list[AuditRecord] = []
+    async with serving(app_with(Audit(records.append))) as url, connect(url) as client:
+        async with open_socket(f"ws{url.removeprefix('http')}/shared/SECRET-TOKEN", proxy=None) as refused:
+            await refused.wait_closed()
+        assert (await client.get("/unknown/page")).status_code == 401
+    assert [each.what["path"] for each in records] == ["/shared/…", "/unknown/page"]
 
 
 async def test_a_required_record_that_has_no_room_is_refused() -> None:

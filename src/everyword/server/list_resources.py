@@ -478,15 +478,27 @@ class ListResources:
         return JSONResponse({"approved": approved})
 
     async def _asked(self, caller: ListCaller) -> Approval | Reject:
+        """Return the approval in the path, or why it is not shown; records who looked at it.
+
+        The record of an answer is written when `answer` is decided.
+        """
+        unknown = Reject("unable to find this approval; it was withdrawn, or it is not yours", 404)
         try:
             approval = await self._app.approvals.get(caller.place[0])
         except BadInput:
             if not _wants_page(caller.request):
                 raise
-            approval = None  # a mail program may have cut the link: its reader gets a page that says so
-        if approval is None or not await self._may(caller, approval.kind, approval.name, "list"):
-            return Reject("unable to find this approval; it was withdrawn, or it is not yours", 404)
-        return approval
+            return unknown  # a mail program may have cut the link: its reader gets a page that says so
+        permit = await self._permit(caller, approval.kind, approval.name) if approval is not None else unknown
+        if approval is None or isinstance(permit, Reject):
+            return unknown
+        refused = await permit.decide("list")
+        if refused is None and caller.request.method == "POST":
+            return approval
+        recorded = await permit.record("list", refused, {"approval": approval.id, **caller.about})
+        if recorded is None:
+            return approval
+        return recorded if refused is None else unknown
 
     async def _refused(self, caller: ListCaller, approval: Approval) -> Reject | None:
         permit = await self._permit(caller, approval.kind, approval.name)

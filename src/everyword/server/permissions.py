@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, cast
 from starlette.requests import HTTPConnection
 
 from ..agents.handles.approvals import Approval, may_approve
+from ..agents.handles.shares import SHARED
 from ..errors import UsageError
 from ..events import Identity
 from ..observe.api import AccessDecision
@@ -197,7 +198,10 @@ class Permissions:
     async def record_stranger(self, connection: HTTPConnection, refused: Reject) -> Reject:
         """Record that a client was refused before it was identified, or because it could not be; return the refusal."""
         if self.hear is not None:
-            what = {"path": str(connection.scope["path"])[:SHOWN_PATH]}
+            path, root = str(connection.scope["path"]), str(connection.scope.get("root_path", ""))
+            if path.removeprefix(root).startswith(f"{SHARED}/"):
+                path = f"{SHARED}/…"  # what follows opens the link
+            what = {"path": path[:SHOWN_PATH]}
             await _recorded(self.hear, self.clock, None, "authenticate", ("", ""), refused, what)
         return refused
 
