@@ -35,7 +35,7 @@ async def sharing() -> AsyncIterator[tuple[Everyword, str]]:
 
 async def test_a_live_page_shows_what_a_new_page_shows_until_it_is_revoked(chromium: Browser) -> None:
     async with sharing() as (app, url):
-        share = await app.shares.create(Chat, "ann-1", frozen=False, tools="all")
+        share = await app.shares.create(Chat, "ann-1", frozen=False, tools="all", people=True)
         async with visiting(chromium, f"{url}{share.path}") as page:
             await expect(page.locator("#state")).to_have_text("Live")
             await expect(page.locator("main")).to_contain_text("You said: hello <script>alert(1)</script>")
@@ -56,9 +56,14 @@ async def test_a_live_page_shows_what_a_new_page_shows_until_it_is_revoked(chrom
             async with visiting(chromium, f"{url}{share.path}") as fresh:
                 await fresh.locator("summary").first.click()
                 assert await fresh.locator("main").inner_text() == await page.locator("main").inner_text()
+            await app.conversations.rename(Chat, "ann-1", "About <b>cats</b>")
+            await expect(page.locator("h1")).to_have_text("About <b>cats</b>")
+            await expect(page).to_have_title("About <b>cats</b>")
+            await expect(page.locator(".facts")).to_contain_text("Owner: ann")
             await app.shares.revoke(Chat, "ann-1", share.id)
             await expect(page.locator("[role=status]")).to_have_text(GONE)
-            assert await page.locator("main").inner_text() == ""
+            shown = await page.locator("html").inner_text() + await page.title()
+            assert "About" not in shown and "ann" not in shown and "dogs" not in shown
 
 
 def drawn(width: int, height: int) -> bytes:

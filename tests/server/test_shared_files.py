@@ -181,6 +181,16 @@ async def test_the_output_of_a_tool_names_no_agent_and_its_files_are_shown_with_
         assert await status(client, bare, HIDDEN) == 404
 
 
+async def test_a_source_that_is_an_attachment_names_no_agent() -> None:
+    async with running() as (app, client):
+        photo = await (await app.attachments.of(Album, "ann-1")).put(PHOTO, "image/png")
+        cited = {"type": "source-url", "sourceId": "s", "url": photo["url"]}
+        await app.get(Album, "ann-1").persist_messages([UIMessage("a-cited", "assistant", [cited])])
+        for options in ({}, {"files": False}):
+            said = (await client.get(f"{await path_of(app, **options)}.json")).text
+            assert '{"type":"source","title":"Source"}' in said and "ann-1" not in said
+
+
 async def test_a_link_without_files_shows_neither_files_nor_their_names() -> None:
     async with running() as (app, client):
         made = await client.post(

@@ -223,6 +223,32 @@ async def test_a_frozen_link_shows_a_replaced_message_as_it_was_and_no_removed_o
         assert "You said" not in shown and "hello" in shown
 
 
+@pytest.mark.parametrize("frozen", [True, False])
+async def test_the_title_is_the_first_question_that_readers_see(frozen: bool) -> None:
+    async with running() as (app, client):
+        (first, _) = await app.get(Chat, "ann-1").get_messages()
+        await ask_again(app, first.id, "other words")
+        path = await path_of(app, frozen=frozen)
+        for form in ("", ".json"):
+            shown = (await client.get(f"{path}{form}")).text
+            assert "other words" in shown and "hello" not in shown, "the title is not that of another branch"
+        async with (await app.service()).directory.attach(AGENT) as loaded:
+            node = await loaded.actor.inspect(lambda state: state.tree.active_path()[0])
+            await loaded.actor.ask(RemoveMessages([node]))
+        shown = (await client.get(f"{path}.json")).json()
+        assert shown["conversation"]["title"] == "Conversation", "nor that of a removed message"
+
+
+async def test_an_open_page_follows_the_title() -> None:
+    async with running() as (app, client):
+        path = await path_of(app, frozen=False, people=True)
+        async with following(client, path) as page:
+            await page.until("Owner: ann")
+            assert '"title": "hello"' in page.said
+            await app.conversations.rename(Chat, "ann-1", "About <cats>")
+            await page.until('"title": "About <cats>"')
+
+
 async def test_an_answer_that_was_being_written_is_not_on_a_frozen_link() -> None:
     async with running() as (app, client):
         Chat.gate = Gate()

@@ -44,7 +44,8 @@ from .commands import ChangeConversation, MarkRead
 from .state import State
 
 __all__ = ["TITLE_JOB", "conversation_row", "decide_conversation", "deletion_due", "evolve_conversation"]
-__all__ += ["begins_conversation", "message_text", "own_copy", "restore_conversation", "summarise_rows"]
+__all__ += ["begins_conversation", "message_text", "own_copy", "restore_conversation", "short_title"]
+__all__ += ["summarise_rows"]
 
 TITLE_JOB: Final = "everyword.title"
 """The callback of the job that asks for a title."""
@@ -188,7 +189,7 @@ def _with_messages(known: ConversationSummary, messages: list[Placed], at: Milli
         text = message_text(bytes(placed.message))
         question = known.question
         if not question and placed.role == "user":
-            question = _cut(text, LONGEST_TITLE)
+            question = short_title(text)
         preview = _preview(bytes(placed.message)) or known.preview
         known = replace(known, messages=known.messages + 1, question=question, preview=preview)
     # A new message brings an archived conversation back: users do not look at archived ones.
@@ -325,6 +326,11 @@ def _preview(body: bytes) -> str:
     return next((text for text in shown if text), "")
 
 
+def short_title(text: str) -> str:
+    """Return the title of a conversation whose first question is this text."""
+    return _cut(text, LONGEST_TITLE)
+
+
 def _cut(text: str, most: int) -> str:
     text = " ".join(text[: most * 8].split())
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
@@ -361,7 +367,7 @@ def summarise_rows(state: State) -> ConversationSummary | None:
     known = replace(
         known,
         owner=asked[0].id if asked else None,
-        question=_cut(message_text(question), LONGEST_TITLE) if question is not None else "",
+        question=short_title(message_text(question)) if question is not None else "",
         preview=_preview(last.shown or b""),
         is_failed=latest is not None and latest.outcome is Outcome.ERROR,
     )

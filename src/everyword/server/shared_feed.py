@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,10 +20,13 @@ from ..ids import Millis, NodeId
 from ..runtime.api.lists import SharedAgent
 from ..runtime.directory import Directory
 from ..runtime.records import read_record_with_head
-from ..transcripts.document import Shown, describe_message
-from ..transcripts.live import LiveMessage, changes, render
+from ..transcripts.document import Shown, describe_message, head_of
+from ..transcripts.html_page import facts_html
+from ..transcripts.live import LiveHead, LiveMessage, changes, head_changes, render
+from ..transcripts.safe_text import storable
 from ..wire.sse import KEEP_ALIVE, encode_sse, retry_after
 from .event_streams import IDLE
+from .shared_views import with_shown_title
 
 __all__ = ["GONE", "SharedFeeds"]
 
@@ -40,7 +43,17 @@ MOST_BYTES: Final = 64 * 1024
 
 GONE: Final = "This link does not work any more: it was revoked."
 
-Snapshot = Sequence[LiveMessage]
+
+class Snapshot(NamedTuple):
+    """What a page shows at one moment."""
+
+    head: LiveHead | None = None
+    messages: Sequence[LiveMessage] = ()
+
+    def changes_to(self, now: Snapshot) -> Iterator[dict[str, Any]]:
+        """Yield what a page that shows this has to do to show `now`."""
+        yield from head_changes(self.head, now.head) if now.head is not None else ()
+        yield from changes(self.messages, now.messages)
 
 
 class _Feed:
@@ -113,8 +126,15 @@ class _Feed:
             found[node] = render(node, message, before) if message is not None else None
             await asyncio.sleep(0)  # a long conversation must not hold up the others
         self._versions, self._rendered = versions, found
-        self.snapshot = [each for each in found.values() if each is not None]
+        self.snapshot = Snapshot(self._head(record), [each for each in found.values() if each is not None])
         self._wake()
+
+    def _head(self, record: ConversationRecord) -> LiveHead | None:
+        if record.summary is None:
+            return None
+        summary = with_shown_title(record.summary, record.messages())
+        head = head_of(summary, "", "", self._directory.clock.now(), self._shown)
+        return LiveHead(storable(head.title), facts_html(head))
 
     def _wake(self) -> None:
         self.changed.set()
@@ -131,7 +151,7 @@ class SharedFeeds:
         """Yield what a page has to show, as server-sent events, until the link is over."""
         yield retry_after(RECONNECT)
         with self._joined(directory, shared, shown) as feed:
-            seen: Snapshot = ()
+            seen = Snapshot()
             is_first = True
             while not feed.is_cut:
                 changed, now = feed.changed, feed.snapshot
@@ -140,7 +160,7 @@ class SharedFeeds:
                     return
                 if now is not None:
                     given = ({"type": "clear"},) if is_first else ()
-                    for piece in _events([*given, *changes(seen, now)]):
+                    for piece in _events([*given, *seen.changes_to(now)]):
                         yield piece
                     seen, is_first = now, False
                 try:

@@ -21,7 +21,19 @@ const parsed = (html) => {
 
 const partsOf = (id) => document.getElementById(id).querySelector(".parts")
 
+const showHead = ({ title, facts }) => {
+  document.title = title
+  document.querySelector("h1").textContent = title
+  document.querySelector("#about").replaceChildren(parsed(facts))
+}
+
+const showNothing = () => {
+  showHead({ title: "Shared conversation", facts: "" })
+  main.replaceChildren()
+}
+
 const show = {
+  head: showHead,
   clear: () => main.replaceChildren(),
   message: ({ html }) => main.append(parsed(html)),
   replace: ({ id, html }) => document.getElementById(id).replaceWith(parsed(html)),
@@ -40,7 +52,7 @@ const show = {
     source.close()
     state.className = ""
     state.textContent = ""
-    main.replaceChildren()
+    showNothing()
     note.textContent = text
   },
 }
@@ -48,7 +60,7 @@ const show = {
 // The stream was refused. The page itself says why, and a link that is over shows nothing any more.
 const explain = async () => {
   const { status } = await fetch(location.pathname, { method: "HEAD" }).catch(() => ({ status: 503 }))
-  if (status === 404 || status === 410) main.replaceChildren()
+  if (status === 404 || status === 410) showNothing()
   note.textContent =
     status === 410
       ? "This link does not work any more: its time is over."

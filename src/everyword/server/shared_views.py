@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
+from ..core.conversations import short_title
 from ..core.record import RecordedMessage
 from ..ids import AgentId, Seq, root_id
 from ..log.base import LogStore, Stored
@@ -31,7 +33,16 @@ from ..transcripts.document import (
 )
 from ..transcripts.urls import data_image, link_target, shared_file_url
 
-__all__ = ["AT_ONCE", "Form", "SharedView", "VisibleFiles", "described_messages", "read_view", "shown_of"]
+__all__ = [
+    "AT_ONCE",
+    "Form",
+    "SharedView",
+    "VisibleFiles",
+    "described_messages",
+    "read_view",
+    "shown_of",
+    "with_shown_title",
+]
 
 Form = Literal["html", "json", "stream", "file"]
 
@@ -123,7 +134,7 @@ async def read_view(store: LogStore, shared: SharedAgent, *, to_head: bool = Fal
         summary = record.summary
         if summary is None or not record.has_share(shared.share.id):
             return None
-        return SharedConversation(summary, record.messages(), head)
+        return SharedConversation(with_shown_title(summary, record.messages()), record.messages(), head)
     found = await read_frozen_record(store, agent, digest)
     if found is None or found[0].summary is None:
         return None
@@ -132,8 +143,18 @@ async def read_view(store: LogStore, shared: SharedAgent, *, to_head: bool = Fal
         head = await read_head(store, agent, head)
     # Messages that were removed since are not shown.
     there = {row.node: row.body is not None for row in (await store.conversation(agent))[1]}
-    shown = (each for each in frozen.ended_messages() if there.get(each.node, False) or each.message is None)
-    return SharedConversation(found[0].summary, shown, head)
+
+    def shown() -> Iterator[RecordedMessage]:
+        return (each for each in frozen.ended_messages() if there.get(each.node, False) or each.message is None)
+
+    return SharedConversation(with_shown_title(found[0].summary, shown()), shown(), head)
+
+
+def with_shown_title(summary: ConversationSummary, messages: Iterator[RecordedMessage]) -> ConversationSummary:
+    """Return the summary with the first question that readers see: theirs may be on another branch, or removed."""
+    first = next((each.message for each in messages if each.role == "user" and each.message is not None), None)
+    texts = [part.get("text") for part in first.parts if part["type"] == "text"] if first is not None else []
+    return replace(summary, question=short_title(" ".join(text for text in texts if isinstance(text, str))))
 
 
 def described_messages(

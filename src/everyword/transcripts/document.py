@@ -233,7 +233,7 @@ def _part(part: Part, recorded: RecordedMessage, shown: Shown) -> TranscriptPart
         case "reasoning-file":
             return _file(part, shown) if shown.files and shown.reasoning else None
         case "source-url":
-            return SourcePart(_text(part.get("title")) or part["url"], link_target(part["url"]))
+            return _source(part, shown)
         case "source-document":
             return SourcePart(part["title"])
         case "steering-message":
@@ -244,6 +244,13 @@ def _part(part: Part, recorded: RecordedMessage, shown: Shown) -> TranscriptPart
     if not kind.startswith("data-"):
         return OtherPart(kind[:80])
     return DataPart(kind.removeprefix("data-"), shown.value(part.get("data")))
+
+
+def _source(part: Part, shown: Shown) -> SourcePart:
+    title, url = _text(part.get("title")), part["url"]
+    if shown.value(url) != url:  # of an attachment: its path names the agent
+        return SourcePart(title or "Source")
+    return SourcePart(title or url, link_target(url))
 
 
 def _file(part: Part, shown: Shown) -> FilePart:

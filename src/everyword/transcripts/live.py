@@ -12,7 +12,7 @@ from ..ids import NodeId
 from .document import TextPart, TranscriptMessage
 from .html_message import ending_html, header_html, opening_html, part_html
 
-__all__ = ["LiveMessage", "changes", "live_html", "render"]
+__all__ = ["LiveHead", "LiveMessage", "changes", "head_changes", "live_html", "render"]
 
 Change = dict[str, Any]
 
@@ -26,6 +26,19 @@ class LiveMessage(NamedTuple):
     header: str
     parts: Sequence[str]
     ending: str
+
+
+class LiveHead(NamedTuple):
+    """The title, and the facts below it as HTML."""
+
+    title: str
+    facts: str
+
+
+def head_changes(before: LiveHead | None, now: LiveHead) -> Iterator[Change]:
+    """Yield what a page that shows the head `before` has to do to show `now`."""
+    if before != now:
+        yield {"type": "head", "title": now.title, "facts": now.facts}
 
 
 def render(node: NodeId, message: TranscriptMessage, before: LiveMessage | None = None) -> LiveMessage:
