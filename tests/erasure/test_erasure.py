@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import asyncpg
 import pytest
 
 from everyword.cli import main
 from everyword.core.erasure import ERASED_TEXT
-from everyword.ids import AgentId, Seq
+from everyword.ids import AgentId, Millis, Seq
 from everyword.log.lists import ConversationQuery, ListedConversation
 from everyword.log.postgres.address import DatabaseAddress
+from everyword.runtime.api.erasures import Erasure
+from everyword.runtime.erasures import Erasures
 from everyword.server.node_settings import NodeSettings
 from everyword.testing import Gate
 from tests.erasure.room import ANN, BOB, WORD, Note, Room, asked, begun, call_of, make_app, play, tab
@@ -125,6 +129,35 @@ async def test_a_node_has_an_agent_of_another_node_rewritten_by_its_owner(
         async with tab(url, BOB) as page:
             await asked(page, "b9", "and now?")
         assert await words_in_tables(postgres_url) == []
+
+
+async def test_two_nodes_that_erase_at_once_do_not_disturb_each_other(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.erasure.room.FILES", str(tmp_path / "attachments"))
+    one, two = (make_app(postgres_url, NodeSettings(name=name, lease=2)) for name in ("one", "two"))
+    async with serving(one) as url, connect(url) as client, two:
+        await play(one, url, client)
+        reports = await asyncio.gather(one.principals.erase(ANN), two.principals.erase(ANN))
+        assert [(each.is_complete, each.problems) for each in reports] == [(True, [])] * 2, reports
+    assert await words_in_tables(postgres_url) == []
+
+
+async def test_an_erasure_of_a_node_that_joined_a_moment_ago_is_left_to_it(tmp_path: Path) -> None:
+    app = make_app(str(tmp_path / "log.db"))
+    async with serving(app):
+        directory = (await app.service()).directory
+        nodes = SimpleNamespace(incarnation=4, live=[SimpleNamespace(id=4), SimpleNamespace(id=3)])
+        known: Any = SimpleNamespace(ownership=SimpleNamespace(nodes=nodes))
+
+        def is_left(node: int, looks: int = 1) -> list[bool]:
+            erasures = Erasures(lambda: directory, lambda: app._calls)
+            erasure = Erasure("erased-1", Millis(0), principal=ANN, node=node)
+            return [erasures._is_left(known, erasure) for _ in range(looks)]
+
+        assert is_left(4) == [True] and is_left(3, 2) == [False, False], "its own, and that of a node that lives"
+        assert is_left(2) == [True], "it lived once"
+        assert is_left(5, 2) == [False, True], "it may be new, or gone before anyone knew of it"
 
 
 async def test_the_documented_statement_leaves_no_word_in_the_files_of_postgresql(

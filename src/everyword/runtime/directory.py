@@ -107,6 +107,8 @@ class Directory:
         """Deletes what a destroyed agent keeps outside of the store."""
         self._destroying: dict[AgentId, asyncio.Task[None]] = {}
         self._rewriting: dict[AgentId, asyncio.Task[Any]] = {}
+        self.erasing = asyncio.Lock()
+        """Held while a principal is erased from an agent: the rewriting would cut off the `on_erase` of another one."""
         """Agents that cannot be loaded now, because their logs are rewritten."""
         self._departing: set[LoadedAgent] = set()
         """Destroyed agents of which something still runs."""

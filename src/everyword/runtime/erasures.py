@@ -65,6 +65,7 @@ class Erasures:
         self._running, self._agents = running, agents
         self._beginning = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[tuple[Erasure, Sequence[ErasureStep]]]] = {}
+        self._of_unknown_nodes: set[str] = set()
 
     async def erase(self, principal: str, *, with_answers: bool = False) -> tuple[Erasure, Sequence[ErasureStep]]:
         """Erase a principal; go on with an erasure of it that was not completed.
@@ -124,11 +125,16 @@ class Erasures:
             await directory.clock.sleep_until(Millis(directory.clock.now() + LOOK_AGAIN))
 
     def _is_left(self, directory: Directory, erasure: Erasure) -> bool:
-        """Tell whether no other node does it."""
+        """Tell whether no other node does it. A node that joined a moment ago may not be known yet: look twice."""
         if directory.ownership is None:
             return True
         nodes = directory.ownership.nodes
-        return erasure.node == nodes.incarnation or all(each.id != erasure.node for each in nodes.live)
+        live = {each.id for each in nodes.live}
+        if erasure.node in live:
+            return erasure.node == nodes.incarnation
+        has_looked = erasure.alias in self._of_unknown_nodes
+        self._of_unknown_nodes.add(erasure.alias)
+        return has_looked or erasure.node <= max((nodes.incarnation, *live))
 
     def _task(self, directory: Directory, running: _Running) -> asyncio.Task[tuple[Erasure, Sequence[ErasureStep]]]:
         alias = running.erasure.alias

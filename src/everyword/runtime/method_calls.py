@@ -127,6 +127,10 @@ class MethodCalls:
     async def erase_here(self, agent: AgentId, target: Target) -> AgentErased:
         """Stop the principal's work in an agent, run its `on_erase`, and rewrite its log."""
         directory = self._running()
+        async with directory.erasing:
+            return await self._erase_here(directory, agent, target)
+
+    async def _erase_here(self, directory: Directory, agent: AgentId, target: Target) -> AgentErased:
         problem = None
         try:
             await stop_work_of(directory, agent, target.principal)
