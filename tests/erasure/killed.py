@@ -1,6 +1,7 @@
 """A process that erases a person and kills itself before or after one of the writes of the erasure.
 
-Arguments: the log, the number of the write, and `before` or `after`. It says `done` if there are fewer writes.
+Arguments: the store, the number of the write, `before` or `after`, and for PostgreSQL the folder of the attachments. It
+says `done` if there are fewer writes.
 """
 
 from __future__ import annotations
@@ -10,17 +11,24 @@ import os
 import signal
 from typing import Any
 
+from everyword.log.postgres.erasing import PostgresErasure
+from everyword.log.postgres.store import PostgresLog
 from everyword.log.sqlite.erasing import SqliteErasure
 from everyword.log.sqlite.store import SqliteLog
+from everyword.server.node_settings import NodeSettings
+from tests.erasure import room
 from tests.erasure.room import ANN, make_app
 
-WRITES = [(SqliteErasure, name) for name in ("put_notes", "rewrite", "rename_destroyed", "scrub")]
+NAMES = ("put_notes", "rewrite", "rename_destroyed", "scrub")
+WRITES: list[tuple[type, str]] = [(cls, name) for cls in (SqliteErasure, PostgresErasure) for name in NAMES]
+WRITES += [(SqliteLog, "destroy"), (PostgresLog, "destroy")]
 LIFETIME = 60.0
 """Seconds after which a forgotten process goes by itself."""
 
 
-def main(path: str, number: str, when: str) -> None:
+def main(path: str, number: str, when: str, files: str | None = None) -> None:
     left = int(number)
+    room.FILES = files
 
     def dying(method: Any) -> Any:
         async def write(*arguments: Any) -> Any:
@@ -35,12 +43,12 @@ def main(path: str, number: str, when: str) -> None:
 
         return write
 
-    for cls, name in [*WRITES, (SqliteLog, "destroy")]:
+    for cls, name in WRITES:
         setattr(cls, name, dying(getattr(cls, name)))
-    asyncio.run(_erase(path))
+    asyncio.run(_erase(path, NodeSettings(name="killed", lease=2) if files is not None else None))
     os.write(1, b"done\n")
 
 
-async def _erase(path: str) -> None:
-    async with asyncio.timeout(LIFETIME), make_app(path) as app:
+async def _erase(path: str, node: NodeSettings | None) -> None:
+    async with asyncio.timeout(LIFETIME), make_app(path, node) as app:
         await app.principals.erase(ANN)

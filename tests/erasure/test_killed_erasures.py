@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from everyword.cli import main
+from everyword.server.node_settings import NodeSettings
 from tests.erasure.room import ANN, BOB, WORD, asked, make_app, play, tab
-from tests.erasure.test_erasure import words_in_files
+from tests.erasure.test_erasure import words_in_files, words_in_tables
 from tests.forked_processes import fork_process
 from tests.server.kit import connect, serving
+from tests.timeouts import PATIENCE
 
 
 @pytest.mark.crash
@@ -36,6 +38,33 @@ async def test_an_erasure_goes_on_after_a_kill_at_any_write(when: str, tmp_path:
         if is_done:
             break
     assert number > 12, "there are so many writes"
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("number", [0, 2, 4, 6])
+async def test_another_node_goes_on_with_an_erasure_whose_node_is_killed(
+    number: int, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = str(tmp_path / "attachments")
+    monkeypatch.setattr("tests.erasure.room.FILES", files)
+    monkeypatch.setattr("everyword.runtime.erasures.LOOK_AGAIN", 200)
+    app = make_app(postgres_url, NodeSettings(name="first", lease=2))
+    async with serving(app) as url, connect(url) as client:
+        await play(app, url, client)
+    app = make_app(postgres_url, NodeSettings(name="other", lease=2))
+    async with serving(app) as url:
+        await app.start()
+        child = fork_process("tests.erasure.killed", postgres_url, str(number), "after", files)
+        assert "done" not in await asyncio.to_thread(child.read, until=None)
+        child.kill()
+        async with asyncio.timeout(PATIENCE):
+            while [each.is_complete for each in await app.principals.erasures()] != [True]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        (report,) = await app.principals.erasures()
+        assert report.problems == [] and WORD not in repr(report)
+        async with tab(url, BOB) as page:
+            await asked(page, "b9", "and now?")
+    assert [*await words_in_tables(postgres_url), *words_in_files(tmp_path)] == []
 
 
 async def _check_completed(path: Path, *, was_noted: bool) -> None:
