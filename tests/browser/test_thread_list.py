@@ -259,6 +259,52 @@ async def test_a_long_list_is_loaded_page_by_page(example: Example, page_name: s
         await expect(rows).to_have_count(23)
 
 
+async def test_what_is_opened_while_the_server_is_away_comes_with_it(example: Example, page_name: str) -> None:
+    example.start("0.02")
+    async with browsing() as browser, user(browser, example, "ann", page_name) as opened:
+        tab = await opened()
+        for question in ("one", "two"):
+            await tab.begin(question)
+            await tab.expect_answer(f"You said: {question}")
+        await tab.page.reload()  # nothing of the other conversation is in this page
+        await expect(tab.row("one")).to_be_visible()
+        example.kill()
+        await expect(tab.page.get_by_text("The server is away")).to_be_visible()
+        await tab.row("one").locator(".row").click()
+        await expect(tab.row("one")).to_have_attribute("data-open", "true")
+        example.start("0.02")
+        await tab.expect_answer("You said: one")
+        await expect(tab.messages).to_have_count(2)
+
+
+async def test_an_answer_that_went_on_after_a_kill_is_one_paragraph(example: Example, page_name: str) -> None:
+    example.start("0.1")
+    async with browsing() as browser, user(browser, example, "ann", page_name) as opened:
+        tab = await opened()
+        await tab.begin(QUESTION)
+        await expect(tab.messages.last).to_contain_text("post office")
+        example.kill()
+        example.start("0.02")
+        await expect(tab.status(QUESTION)).to_have_attribute("data-status", "idle")
+        await tab.expect_answer(STORY)
+        lines = "[...document.querySelectorAll('.messages [data-role=assistant]')].at(-1).innerText.trim().split('\\n')"
+        assert len(await tab.page.evaluate(lines)) == 1
+
+
+async def test_an_address_of_another_user_s_conversation_opens_none(example: Example, page_name: str) -> None:
+    example.start("0.02")
+    async with browsing() as browser, user(browser, example, "bob", page_name) as bobs:
+        bob = await bobs()
+        await bob.begin("mine")
+        await bob.expect_answer("You said: mine")
+        async with user(browser, example, "ann", page_name) as opened:
+            ann = await opened()
+            await ann.page.goto(bob.page.url)
+            said = {"sidebar": "This conversation belongs to somebody else.", "assistant-ui": "New conversation"}
+            await expect(ann.page.locator("section")).to_contain_text(said[page_name])
+            await expect(ann.messages).to_have_count(0)
+
+
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1100), ("dark", 390)])
 async def test_the_page_fits_and_shows_what_waits_and_what_failed(
     example: Example, page_name: str, scheme: Any, width: int, tmp_path: Path

@@ -78,11 +78,11 @@ function Row({ actions }) {
       ) : (
         <button type="button" className="row" onClick={() => actions.open(remoteId)} aria-current={isOpen || undefined}>
           <Status status={custom?.status} />
-          <span className="title">
+          <span className="title" dir="auto">
             <ThreadListItemPrimitive.Title fallback="Untitled" />
           </span>
           {custom && <When time={custom.updatedAt} />}
-          <span className="preview">{custom?.preview}</span>
+          <span className="preview" dir="auto">{custom?.preview}</span>
           <Unread count={isOpen ? 0 : custom?.unread} />
         </button>
       )}
@@ -148,12 +148,12 @@ function Call({ toolName, args, result, approval, respondToApproval }) {
   return <Approval text={args.text} answer={answer} onAnswer={(approved) => respondToApproval({ approved })} />;
 }
 
-const Text = ({ text }) => <p>{text}</p>;
+const Text = ({ text }) => <span>{text}</span>; // no paragraph: an answer that goes on after a crash has a second part
 
 function Message() {
   const role = useAuiState((state) => state.message.role);
   return (
-    <MessagePrimitive.Root className="message" data-role={role}>
+    <MessagePrimitive.Root className="message" data-role={role} dir="auto">
       <MessagePrimitive.Parts components={{ Text, tools: { Fallback: Call } }} />
     </MessagePrimitive.Root>
   );
@@ -180,7 +180,7 @@ function Thread({ onBack }) {
     <section aria-label="Conversation">
       <header>
         <IconButton icon="back" label="Back to the list" className="icon back" onClick={onBack} />
-        <h1>{title || (custom ? "Untitled" : "New conversation")}</h1>
+        <h1 dir="auto">{title || (custom ? "Untitled" : "New conversation")}</h1>
         {status === "archived" && <span className="tag">archived</span>}
       </header>
       <ThreadPrimitive.Root className="thread">

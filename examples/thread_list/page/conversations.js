@@ -7,7 +7,10 @@ async function request(url, method = "GET", body = undefined) {
   const headers = body === undefined ? {} : { "content-type": "application/json" };
   const response = await fetch(url, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   if (response.status === 401) location.assign("/");
-  if (!response.ok) throw new Error((await response.text()).trim() || `The server answered ${response.status}.`);
+  if (!response.ok) {
+    const text = (await response.text()).trim() || `The server answered ${response.status}.`;
+    throw Object.assign(new Error(text), { status: response.status });
+  }
   return response.status === 204 ? null : response.json();
 }
 
@@ -21,6 +24,19 @@ export const getConversation = (at) => request(address(at));
 export const changeConversation = (at, changes) => request(address(at), "PATCH", changes);
 export const deleteConversation = (at) => request(address(at), "DELETE");
 export const markRead = (at, messages) => request(`${address(at)}/read`, "POST", { messages });
+// Loads the messages of a conversation for `useAgentChat`. While the server is away, it tries again: the hook throws the
+// error of a request that failed, which would take the whole page down.
+export async function loadMessages({ url }) {
+  const path = new URL(url);
+  path.pathname += "/get-messages";
+  for (;;) {
+    const response = await fetch(path).catch(() => null);
+    if (response?.ok) return response.json();
+    if (response && response.status < 500) return []; // refused
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+  }
+}
+
 export const whoAmI = () => request("/me");
 
 // Calls `onEvent` with every event: a `list` first and after each reconnect, then `changed` and `removed`.

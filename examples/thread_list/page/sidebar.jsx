@@ -4,7 +4,7 @@ import { Suspense, useEffect, useRef, useState } from "react";
 import { createRoot } from "react-dom/client";
 import { useAgent } from "agents/react";
 import { useAgentChat } from "@cloudflare/ai-chat/react";
-import { changeConversation, deleteConversation, getConversation, markRead, newName, whoAmI } from "./conversations.js";
+import { changeConversation, deleteConversation, getConversation, loadMessages, markRead, newName, whoAmI } from "./conversations.js";
 import { Approval, DeleteDialog, Header, IconButton, Status, TitleField, Unread, When } from "./parts.jsx";
 import { useErrors, useIsVisible, useOpenName } from "./parts.jsx";
 import { useConversations } from "./use-conversations.js";
@@ -25,9 +25,9 @@ function Row({ conversation, isOpen, onOpen, actions }) {
       ) : (
         <button type="button" className="row" aria-current={isOpen || undefined} onClick={() => onOpen(name)}>
           <Status status={status} />
-          <span className="title">{title || "Untitled"}</span>
+          <span className="title" dir="auto">{title || "Untitled"}</span>
           <When time={updatedAt} />
-          <span className="preview">{preview}</span>
+          <span className="preview" dir="auto">{preview}</span>
           <Unread count={isOpen ? 0 : unread} />
         </button>
       )}
@@ -48,10 +48,13 @@ function App({ user }) {
   const list = useConversations();
   const [name, open] = useOpenName();
   const [doomed, setDoomed] = useState(null);
+  const [refused, setRefused] = useState(null); // the name of a conversation that is not the user's
   const [error, attempt, forget] = useErrors(list.isLive);
   const isVisible = useIsVisible();
   const made = useRef(new Set()); // the server does not know a conversation before its first question
   const current = list.conversations.find((each) => each.name === name);
+  const seen = useRef(null); // the conversation that was listed and open last
+  if (current) seen.current = name;
   const unread = list.conversations.reduce((sum, each) => sum + (each.archived ? 0 : each.unread), 0);
 
   // What is on the screen has been read.
@@ -67,7 +70,12 @@ function App({ user }) {
   // A link may lead to a conversation that is not on the first pages, or that was deleted.
   const isUnknown = list.isLoaded && name !== null && !current && !made.current.has(name);
   useEffect(() => {
-    if (isUnknown) getConversation({ kind: KIND, name }).then(list.update, () => {});
+    setRefused(null);
+    if (!isUnknown) return;
+    getConversation({ kind: KIND, name }).then(list.update, ({ status }) => {
+      if (status === 403) setRefused(name);
+      if (status === 404 && seen.current === name) open(null); // deleted while this page had no connection
+    });
   }, [isUnknown, name]);
 
   // A conversation that was deleted in another tab is closed here, too.
@@ -126,11 +134,13 @@ function App({ user }) {
       <section aria-label="Conversation">
         {name === null ? (
           <p className="hint">Choose a conversation, or begin a new one.</p>
+        ) : refused === name ? (
+          <p className="hint">This conversation belongs to somebody else. <a href="/page/sidebar.html">Back to yours</a></p>
         ) : (
           <>
             <header>
               <IconButton icon="back" label="Back to the list" className="icon back" onClick={() => open(null)} />
-              <h1>{current ? current.title || "Untitled" : "New conversation"}</h1>
+              <h1 dir="auto">{current ? current.title || "Untitled" : "New conversation"}</h1>
               {current?.archived && <span className="tag">archived</span>}
             </header>
             <Suspense fallback={<p className="hint">Loading …</p>}>
@@ -144,8 +154,19 @@ function App({ user }) {
   );
 }
 
+// The parts, with texts that follow each other as one: an answer that goes on after a crash has a new part.
+function joined(parts) {
+  const made = [];
+  for (const part of parts) {
+    const before = made.at(-1);
+    if (part.type === "text" && before?.type === "text") made[made.length - 1] = { ...before, text: before.text + part.text };
+    else made.push(part);
+  }
+  return made;
+}
+
 function Part({ part, onAnswer }) {
-  if (part.type === "text") return <p>{part.text}</p>;
+  if (part.type === "text") return <p dir="auto">{part.text}</p>;
   if (part.type !== "tool-publish" || part.state === "input-streaming") return null;
   const answer = { "output-available": "approved", "output-denied": "denied", "approval-responded": "answered" };
   return <Approval text={part.input.text} answer={answer[part.state]} onAnswer={(yes) => onAnswer(part.approval.id, yes)} />;
@@ -153,7 +174,7 @@ function Part({ part, onAnswer }) {
 
 function Chat({ name, hasFailed }) {
   const agent = useAgent({ agent: "Chat", name, host: location.host });
-  const chat = useAgentChat({ agent });
+  const chat = useAgentChat({ agent, getInitialMessages: loadMessages });
   const [text, setText] = useState("");
   const isBusy = chat.status === "submitted" || chat.status === "streaming" || chat.isServerStreaming;
 
@@ -170,7 +191,7 @@ function Chat({ name, hasFailed }) {
         <ol aria-live="polite">
           {chat.messages.map((message) => (
             <li key={message.id} data-role={message.role}>
-              {message.parts.map((part, place) => (
+              {joined(message.parts).map((part, place) => (
                 <Part
                   key={place}
                   part={part}
@@ -190,6 +211,7 @@ function Chat({ name, hasFailed }) {
           onChange={(event) => setText(event.target.value)}
           placeholder="Ask for a story"
           aria-label="Your message"
+          dir="auto"
           autoComplete="off"
           autoFocus
         />
