@@ -6,9 +6,13 @@ import asyncio
 import importlib
 import io
 import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -17,7 +21,7 @@ import httpx
 import pytest
 
 from everyword.client import ChatClient
-from everyword.testing import LocalServer, assert_parity
+from tests.cli.kit import ROOT
 from tests.server.kit import PATIENCE, connect, serving
 from tests.server.test_shared_pages import without_nonce
 
@@ -163,24 +167,17 @@ async def test_a_webhook_is_taken_if_it_is_signed(desk: Any, monkeypatch: pytest
         assert (refused.status_code, (await mia.get("/mails"))["webhooks"]) == (400, [])
 
 
-async def test_the_agent_gives_the_same_answers_after_crashes(desk: Any) -> None:
-    questions = ["What can you do?", "Where is order 1003?", "refund for order 1001", "refund for order 9999"]
-    await assert_parity(importlib.import_module("examples.support_desk.desk").ScriptedSupport, questions, every=40)
-
-
-async def test_a_refund_that_nobody_approves_in_a_day_is_declined(desk: Any, manual_clock: Any) -> None:
-    support = importlib.import_module("examples.support_desk.desk").ScriptedSupport
-    async with LocalServer(support, clock=manual_clock) as server, server.client(support, "ann-1") as chat:
-        await chat.send("I want a refund for order 1002")
-        manual_clock.advance(timedelta(hours=24, seconds=1))
-        async for messages in chat.watch():
-            if any(part.get("state") == "output-denied" for part in messages[-1].parts):
-                break
-        manual_clock.advance(1)  # answers that are given together make one turn
-        async for messages in chat.watch():
-            if messages[-1].text.endswith("in time."):
-                break
-        assert messages[-1].text.endswith("this was not approved. The reason: The approval was not given in time.")
+def test_its_own_tests_run_as_the_readme_says(tmp_path: Path) -> None:
+    """They are for readers who copy the example, so they run in a copy, without this project's settings for pytest."""
+    folder = ROOT / "examples" / "support_desk"
+    ignored = shutil.ignore_patterns("node_modules", "main.js", "__pycache__")
+    shutil.copytree(folder, tmp_path / "examples" / "support_desk", ignore=ignored)
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ .*?(python -m pytest .*)$", readme, re.MULTILINE)
+    command = [sys.executable, *shlex.split(line)[1:], "-p", "no:cacheprovider"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert " 5 passed in " in ran.stdout
 
 
 async def test_only_customers_share_and_only_their_own_conversations(desk: Any) -> None:
