@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
+from everyword import Limits
 from everyword.server.access_policy import FORWARDING
 from tests.architecture.tree import ROOT
 
 HOW_TO = ROOT / "docs" / "how-to"
+UNITS = ((" KiB", 1024), (" MiB", 1024**2), (" GiB", 1024**3))
 
 
 def test_every_proxy_sample_says_that_a_request_was_forwarded() -> None:
@@ -24,3 +27,12 @@ def test_every_header_that_means_forwarded_is_documented() -> None:
     page = (HOW_TO / "authorize.md").read_text(encoding="utf-8").lower()
     assert [name for name in FORWARDING if f"`{name}`" not in page] == []
     assert "begins with `x-forwarded`" in page
+
+
+def test_every_limit_is_on_the_page_with_its_default() -> None:
+    page = (HOW_TO / "deploy.md").read_text(encoding="utf-8")
+    for field in dataclasses.fields(Limits):
+        value = getattr(Limits(), field.name)
+        shown = [f"{value:,}", f"{value:g}", *(f"{value / size:g}{unit}" for unit, size in UNITS)]
+        named = re.search(rf"`Limits\.{field.name}` \(([^);]+)", page)
+        assert named is not None and named[1] in shown, field.name
