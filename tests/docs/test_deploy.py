@@ -5,8 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from everyword import Limits
+import pytest
+
+from everyword import Everyword, Limits
+from everyword.agents.handles.shares import SHARED
 from everyword.server.access_policy import FORWARDING
+from everyword.server.list_resources import APPROVALS, CONVERSATIONS
 from tests.architecture.tree import ROOT
 
 HOW_TO = ROOT / "docs" / "how-to"
@@ -36,3 +40,16 @@ def test_every_limit_is_on_the_page_with_its_default() -> None:
         shown = [f"{value:,}", f"{value:g}", *(f"{value / size:g}{unit}" for unit, size in UNITS)]
         named = re.search(rf"`Limits\.{field.name}` \(([^);]+)", page)
         assert named is not None and named[1] in shown, field.name
+
+
+@pytest.mark.parametrize("sample", ["docs/how-to/deploy.md", "examples/several_nodes/nginx.conf"])
+def test_the_samples_for_nginx_pass_every_resource_on_with_bodies_of_any_allowed_size(sample: str) -> None:
+    text = (ROOT / sample).read_text(encoding="utf-8")
+    (location,) = re.findall(r"location ~ (\S+) \{", text)
+    for resource in (Everyword([], store="memory:").base_path, CONVERSATIONS, APPROVALS, SHARED):
+        assert re.search(location, resource) or re.search(location, f"{resource}/x"), resource
+        assert re.search(location, f"{resource}/x/y")
+    for other in ("/metrics", "/healthz", "/", "/agentsx"):
+        assert not re.search(location, other)
+    (size,) = re.findall(r"client_max_body_size (\d+)m;", text)
+    assert int(size) * 1024**2 >= max(Limits().upload, Limits().frame)
