@@ -305,7 +305,7 @@ class ListResources:
         kind, name = caller.conversation
         body = await caller.body()
         if unknown := set(body) - {"title", "archived", "metadata"}:
-            raise BadInput(f"unable to change the conversation; {min(unknown)[:80]!r} is no field of it")
+            raise BadInput(f"unable to change the conversation; {min(unknown)[:80]!r} is not one of its fields")
         changes: dict[str, Any] = {}  # all are checked before one is made
         if "title" in body:
             if body["title"] is not None and not isinstance(body["title"], str):

@@ -75,7 +75,7 @@ def verify_webhook(
         tolerance: How far the time of the request may be from this machine's.
 
     Raises:
-        WebhookRefused: a header is missing, no signature fits, the time is too far away, or the body is no JSON object.
+        WebhookRefused: a header is missing, no signature fits, the time is too far away, or the body is not a JSON object.
         UsageError: a secret cannot be used.
     """
     keys = signing_keys(secret)
@@ -85,7 +85,7 @@ def verify_webhook(
         raise WebhookRefused(f"unable to verify the webhook; the header {missing[0]} is missing")
     at = given[TIMESTAMP]
     if not (at.isascii() and at.isdecimal() and len(at) <= 12):
-        raise WebhookRefused(f"unable to verify the webhook; {TIMESTAMP} is no time")
+        raise WebhookRefused(f"unable to verify the webhook; {TIMESTAMP} is not a time")
     if abs(time.time() - int(at)) > tolerance.total_seconds():
         raise WebhookRefused("unable to verify the webhook; it was signed too long ago, or the clocks differ")
     offered = [each.removeprefix("v1,") for each in given[SIGNATURE].split(" ") if each.startswith("v1,")]
@@ -97,7 +97,7 @@ def verify_webhook(
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise WebhookRefused("unable to read the webhook; its body is no JSON object") from None
+        raise WebhookRefused("unable to read the webhook; its body is not a JSON object") from None
 
 
 def _signature(key: bytes, id: str, timestamp: str, body: bytes) -> str:

@@ -48,7 +48,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Export or erase a principal."""
     app = load_app(chosen.app)
     if not isinstance(app, Everyword):
-        raise UsageError(f"unable to use {chosen.app}; it is no Everyword app. Name one: --app my.package:app")
+        raise UsageError(f"unable to use {chosen.app}; it is not an Everyword app. Name one: --app my.package:app")
     app.use_store(chosen.db)
     return asyncio.run(_run(app, Output(is_json=chosen.json), chosen))
 
