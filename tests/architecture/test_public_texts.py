@@ -24,7 +24,7 @@ KNOWN: dict[str, str] = {
     "core.restore.restore": "it becomes a log line",
     "models.step_writer.end_call": "the arguments are the model's own, and so is what is wrong with them",
     "runtime.erasures._step": "the operator reads it, in the report of an erasure",
-    "runtime.method_calls.erase_here": "the operator reads it, in the report of an erasure",
+    "runtime.method_calls._erase_here": "the operator reads it, in the report of an erasure",
     "server.app._run_lifespan": "the web server writes it to its log",
     "server.playground._respond": "the developer reads it, in `everyword dev` only",
 }

@@ -59,7 +59,9 @@ class SealedCursors:
         nonce, tag, hidden = sealed[:NONCE], sealed[NONCE : NONCE + TAG], sealed[NONCE + TAG :]
         secret = await self._shared(nodes)
         if not hmac.compare_digest(tag, _tag(secret, nonce + hidden)):
-            raise BadInput(f"unable to use {cursor[:80]!r}; it is not a cursor, or an old one. Get the first page again")
+            raise BadInput(
+                f"unable to use {cursor[:80]!r}; it is not a cursor, or an old one. Get the first page again"
+            )
         return _xor(hidden, secret, nonce).decode().rstrip()
 
     async def _shared(self, nodes: NodeMembership | None) -> bytes:

@@ -75,7 +75,8 @@ def verify_webhook(
         tolerance: How far the time of the request may be from this machine's.
 
     Raises:
-        WebhookRefused: a header is missing, no signature fits, the time is too far away, or the body is not a JSON object.
+        WebhookRefused: a header is missing, no signature fits, the time is too far away, or the body is not a JSON
+            object.
         UsageError: a secret cannot be used.
     """
     keys = signing_keys(secret)
