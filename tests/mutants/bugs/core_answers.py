@@ -11,6 +11,7 @@ ANSWERS = "tests/core/test_tool_call_answers.py"
 CLIENT_MESSAGES = "tests/core/test_client_messages.py"
 LATE_CALLS = "tests/core/test_late_calls.py"
 PRINCIPALS = "tests/core/test_principals.py"
+WAITING = "tests/core/test_waiting_approvals.py"
 
 BUGS = [
     Bug(
@@ -118,5 +119,33 @@ BUGS = [
         "tests/crash/test_tool_turns.py"
         "::test_dying_at_any_append_of_a_tool_turn_does_nothing_twice[Think-one call-before]",
         "a tool's effect happens again after a crash",
+    ),
+    Bug(
+        "core:request_to_settle",
+        "R-39",
+        drop("$asked not in $state.waiting.values()"),
+        f"{WAITING}::test_an_approval_that_was_allowed_for_another_request_changes_nothing",
+        "a person approves other arguments than it was shown",
+    ),
+    Bug(
+        "core:request_to_settle",
+        "R-39",
+        always("$asked.expires_at is None or $now < $asked.expires_at"),
+        f"{WAITING}::test_an_answer_after_the_time_is_over_is_left_to_the_expiry",
+        "a call is approved after its time, if nobody has noticed yet that it is over",
+    ),
+    Bug(
+        "core:_stored_call",
+        "R-39",
+        never("$asked is not None and $asked.node != $node"),
+        f"{WAITING}::test_calls_of_two_branches_with_one_id_wait_and_are_answered_one_by_one",
+        "an approval runs another call that has the same id",
+    ),
+    Bug(
+        "core:copied_requests",
+        "R-39",
+        replace("$each.approvers", "[]"),
+        f"{WAITING}::test_a_copy_asks_the_same_people_until_the_same_time",
+        "a customer forks its conversation, and approves its own refund in the copy",
     ),
 ]
