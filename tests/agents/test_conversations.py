@@ -380,11 +380,13 @@ async def test_an_approval_expires_though_no_process_was_running(stores: Stores)
     app.clock = clock
     async with asyncio.timeout(PATIENCE), app:
         await ask(app, "till", "pay please", cls=Cashier)
-        assert len((await app.approvals.list()).approvals) == 1
+        (waits,) = (await app.approvals.list()).approvals
     clock.advance(3601)
     app = Everyword([Cashier], store=stores.make())
     app.clock = clock
     async with asyncio.timeout(PATIENCE), app:
+        with pytest.raises(AlreadyAnswered, match="the time for it is over"):
+            await app.approvals.answer(waits.id, True)
         async with aclosing(app.approvals.watch()) as pages:
             while (await anext(pages)).approvals:
                 pass

@@ -205,3 +205,15 @@ def test_a_request_that_is_left_when_its_id_was_answered_is_found_again_by_a_reb
     told.finish(1)
     assert [each.status for each in told.state.waiting.values()] == ["waiting"]
     assert rebuilt(told).kept == told.rows.kept
+
+
+def test_the_end_of_the_turn_changes_nothing_of_what_is_asked() -> None:
+    told = stage()
+    told.ask("r", user("u"))
+    told.begin(1)
+    given = {"b": 5.0, "a": [2**60, 1e-7, None, True], "z": "\u00e4\u2028\U0001f600", "n": {}}
+    told.emit(1, {**call("k"), "input": given}, approval("k"))
+    (asked,) = told.state.waiting.values()
+    told.finish(1)
+    assert list(told.state.waiting.values()) == list(told.restored()[0].waiting.values()) == [asked]
+    assert kinds(told.answer("k", YES, asked=asked))[0] == "CallAnswered"

@@ -203,9 +203,10 @@ class Approvals:
 
 def _why_settled(approval: Approval | None) -> str:
     """Return why an answer to a call came too late."""
-    if approval is None:
+    waits = approval is not None and approval.status == "waiting"
+    if approval is None or (waits and approval.expires_at is None):
         return "the call does not wait for an approval any more"
-    if approval.status in ("expired", "waiting"):  # it waits for its expiry, which is a moment late
+    if waits or approval.status == "expired":  # it waits for its expiry, which is a moment late
         return "the time for it is over"
     who = approval.settled_by
     return f"{(who.name or who.id) if who is not None else 'the app'} {approval.status} this call before"
