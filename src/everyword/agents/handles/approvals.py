@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -175,7 +175,9 @@ class Approvals:
         if not await handle._do("answer_approval", bool, given):
             raise AlreadyAnswered(f"unable to answer; {_why_settled(await self.get(id))}")
 
-    async def watch(self, *, principal: Principal | str | None = None, limit: int = 100) -> AsyncIterator[ApprovalPage]:
+    async def watch(
+        self, *, principal: Principal | str | None = None, limit: int = 100
+    ) -> AsyncGenerator[ApprovalPage, None]:
         """Yield the calls that wait, now and after each change: the first page, oldest first."""
         before: ApprovalPage | None = None
         async with aclosing(self._changes()) as changes:

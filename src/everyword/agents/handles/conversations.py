@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -248,7 +248,7 @@ class Conversations:
             Participant(*who) for who in await handle._do("presence", list[tuple[str, str | None]], {"known": None})
         ]
 
-    async def watch_presence(self, kind: type[Agent] | str, name: str) -> AsyncIterator[Sequence[Participant]]:
+    async def watch_presence(self, kind: type[Agent] | str, name: str) -> AsyncGenerator[Sequence[Participant], None]:
         """Yield the connected principals, now and after each change, also after another node has taken the agent."""
         handle: Any = self._app._handle_at(self._agent(kind, name))
         options = {"is_wait": True, "is_repeatable": True, "ends_with_caller": True}
@@ -328,7 +328,7 @@ class Conversations:
         archived: bool | None = False,
         limit: int = 50,
         reader: Principal | str | None = None,
-    ) -> AsyncIterator[ConversationChange]:
+    ) -> AsyncGenerator[ConversationChange, None]:
         """Yield the first page, then each conversation that changes or is removed.
 
         `archived` chooses the conversations of the page, as for `list`; the changes are of archived ones, too.
