@@ -10,10 +10,13 @@ __all__ = ["BUGS"]
 CONVERSATIONS = "tests/agents/test_conversations.py"
 ERASURE = "tests/core/test_erasure.py"
 FOLLOW_UPS = "tests/core/test_follow_ups.py"
+FORMER = "tests/agents/test_former_conversations.py"
 LISTS = "tests/server/test_lists.py"
 NOTIFICATIONS = "tests/server/test_notifications.py"
+PAGES = "tests/server/test_visible_pages.py"
 SWEEP = "tests/runtime/test_attachment_sweep.py"
 WAITING = "tests/core/test_waiting_approvals.py"
+WANTED = "tests/core/test_wanted.py"
 
 BUGS = [
     Bug(
@@ -50,6 +53,27 @@ BUGS = [
         returns("[]"),
         f"{CONVERSATIONS}::test_a_fork_belongs_to_the_principal_that_made_it[memory]",
         "a fork is in nobody's list",
+    ),
+    Bug(
+        "core:_with_deadlines",
+        "R-38",
+        replace("None if $is_over else $delete_at", "$delete_at"),
+        f"{WANTED}::test_a_conversation_is_kept_for_a_job_that_is_still_to_run_and_wakes_for_it[once]",
+        "a reminder is not given, because the conversation should have been deleted before",
+    ),
+    Bug(
+        "runtime:_fill_in_lists",
+        "R-38",
+        returns("None"),
+        f"{FORMER}::test_a_former_conversation_is_listed_after_its_next_commit_as_after_a_rebuild[memory]",
+        "a conversation of an earlier release has another owner than the principal that asked first",
+    ),
+    Bug(
+        "server:visible_page",
+        "I-14",
+        replace("len($shown) == $limit", "len($shown) >= $limit and place == found[-1][1]"),
+        f"{PAGES}::test_pages_are_those_of_a_list_without_what_is_hidden",
+        "a page is longer if something is hidden from its reader",
     ),
     Bug(
         "core:due_approvals",
