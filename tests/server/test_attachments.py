@@ -346,10 +346,17 @@ async def test_a_photo_that_is_refused_refuses_its_message() -> None:
     async with talking(chat(Chat)) as client:
         refused = await client.post("chat", json={"messages": [asking("u1", photo(b"x" * 20_000))]})
         assert (refused.status_code, refused.text) == (
-            400,
+            415,
             "unable to take message 'u1'; it is called image/png, and its content is something else\n",
         )
         assert (await client.get("get-messages")).json() == []
+
+
+async def test_a_photo_that_is_too_large_refuses_its_message_with_413() -> None:
+    for limits in (Limits(upload=20_000), Limits(attachments=20_000)):
+        async with talking(chat(Chat, limits=limits)) as client:
+            refused = await client.post("chat", json={"messages": [asking("u1", photo())]})
+            assert (refused.status_code, "the limit of this server" in refused.text) == (413, True)
 
 
 async def test_photos_that_were_stored_in_messages_stay_there_under_newer_rules(tmp_path: Path) -> None:
@@ -375,7 +382,7 @@ async def test_photos_that_were_stored_in_messages_stay_there_under_newer_rules(
             assert after[0] == before[0], "it is no edit"
             changed = {**before[0], "parts": [*before[0]["parts"], photo(b"more" * 9000, "text/plain")]}
             refused = await http.post("chat", json={"messages": [changed]})
-            assert (refused.status_code, "not among the allowed types" in refused.text) == (400, True)
+            assert (refused.status_code, "not among the allowed types" in refused.text) == (415, True)
 
 
 async def test_a_place_that_cannot_be_used_fails_a_question_and_no_connection(tmp_path: Path) -> None:

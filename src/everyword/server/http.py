@@ -26,6 +26,7 @@ from ..core.state import State
 from ..core.tree import Node, Tree
 from ..errors import (
     AgentStopped,
+    AttachmentRefused,
     AttachmentsUnavailable,
     BadInput,
     LogError,
@@ -115,14 +116,12 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
         401: The client is not known, or its principal has expired (`authenticate`, `authorize`).
         403: `authorize` refuses the action; or there is no `authorize` and the request does not come from this machine;
             or it comes from a page of a site that is not in `origins`; or a read-only client asks for a change.
-        404: The kind of agent or the resource does not exist, or a read-only client asks for an agent that does not
-            exist.
+        404: The kind of agent or the resource does not exist, or a read-only client asks for a missing agent.
         405: The resource does not have this method; `allow` lists the methods that it has.
         409: The agent refuses the request.
         429: Too many requests, bytes, turns or open streams; `retry-after` says when to try again.
         500: The agent's own code, `authenticate` or `authorize` failed.
-        503: The server is stopping, or cannot store anything right now. Nothing was written; `retry-after` says when to
-            try again.
+        503: The server is stopping, or cannot store anything; nothing was written. `retry-after` says when to retry.
     """
     asked = SDK_PATH.fullmatch(resource)
     chat = resource[len("chat/") : asked.start(1) - 1] if asked is not None else ""
@@ -143,7 +142,8 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
         known = ", ".join(sorted(RESOURCES))
         return refusal_response(404, f"unable to find {resource!r}; an agent has {known}")
     except (BadInput, MessageRefused) as exc:
-        return refusal_response(400, _told_text(exc, "unable to use the request; it does not fit"))
+        status = exc.status if isinstance(exc, AttachmentRefused) else 400
+        return refusal_response(status, _told_text(exc, "unable to use the request; it does not fit"))
     except TooManyQueued as exc:
         return refusal_response(429, public_text(exc, BUSY), retry_after="5")
     except (AgentStopped, MailboxFull, LogError) as exc:
@@ -289,7 +289,7 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         202: With `respond-async`, `{"request": id}`.
         204: The client already has all chunks of the turn with this key.
         404: The agent is not a chat agent.
-        413: The body is larger than `Limits.frame`.
+        413, 415, 422: The body is larger than `Limits.frame`, or a file in a message is refused, as in an upload.
         429: Too many turns in a minute, or too many are open (`Limits.requests_per_minute`, `Limits.queued_turns`).
     """
     body = await read_json(caller.request, service.limits.frame, service.body_budget)
