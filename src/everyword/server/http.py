@@ -26,7 +26,6 @@ from ..core.state import State
 from ..core.tree import Node, Tree
 from ..errors import (
     AgentStopped,
-    AttachmentRefused,
     AttachmentsUnavailable,
     BadInput,
     LogError,
@@ -142,7 +141,7 @@ async def answer_http(service: Service, caller: Caller, resource: str) -> ASGIAp
         known = ", ".join(sorted(RESOURCES))
         return refusal_response(404, f"unable to find {resource!r}; an agent has {known}")
     except (BadInput, MessageRefused) as exc:
-        status = exc.status if isinstance(exc, AttachmentRefused) else 400
+        status: int = getattr(exc, "status", 400)  # an `AttachmentRefused` has one
         return refusal_response(status, _told_text(exc, "unable to use the request; it does not fit"))
     except TooManyQueued as exc:
         return refusal_response(429, public_text(exc, BUSY), retry_after="5")
@@ -289,7 +288,8 @@ async def post_chat(service: Service, caller: Caller) -> ASGIApp:
         202: With `respond-async`, `{"request": id}`.
         204: The client already has all chunks of the turn with this key.
         404: The agent is not a chat agent.
-        413, 415, 422: The body is larger than `Limits.frame`, or a file in a message is refused, as in an upload.
+        413: The body is larger than `Limits.frame`, or a file in a message is too large, as in an upload.
+        415, 422: A file in a message is refused, as in an upload.
         429: Too many turns in a minute, or too many are open (`Limits.requests_per_minute`, `Limits.queued_turns`).
     """
     body = await read_json(caller.request, service.limits.frame, service.body_budget)
