@@ -97,9 +97,9 @@ async def test_photos_are_drawn_and_gone_once_the_link_is_revoked(chromium: Brow
             source = await page.evaluate("document.images[0].currentSrc")
             assert "ann-1" not in await page.content()
             await app.shares.revoke(Chat, "ann-1", share.id)
-            if not frozen:
-                await expect(page.locator("[role=status]")).to_have_text(GONE)
-                assert await page.locator("img").count() == 0
+            await expect(page.locator("[role=status]")).to_have_text(GONE)
+            assert await page.locator("img").count() == 0
+            assert "first" not in await page.locator("html").inner_text() + await page.title()
             assert await page.evaluate("(url) => fetch(url).then((response) => response.status)", source) == 404
 
 

@@ -67,6 +67,18 @@ async def test_a_page_of_another_node_follows_and_is_told_of_a_revocation(postgr
         assert (await at_other.get(f"{path}/stream")).status_code == 404
 
 
+async def test_a_frozen_page_of_another_node_is_told_of_a_revocation(postgres_url: str) -> None:
+    async with two_nodes(postgres_url) as (owner, other, at_owner, at_other):
+        share = await other.shares.create(Chat, "ann-1")
+        path = share.path or ""
+        async with following(at_other, path) as far, following(at_owner, path) as near:
+            await owner.get(Chat, "ann-1").save_messages("and now")
+            assert await owner.shares.revoke(Chat, "ann-1", share.id)
+            for page in (far, near):
+                await page.rest()
+                assert '"type": "over"' in page.said and "and now" not in page.said
+
+
 async def test_any_node_serves_the_photos_of_a_link_until_it_is_revoked(postgres_url: str, tmp_path: Path) -> None:
     attachments = AttachmentOptions(store=str(tmp_path / "attachments"))
     async with two_nodes(postgres_url, attachments=attachments) as (owner, other, at_owner, at_other):

@@ -301,22 +301,29 @@ async def test_a_live_link_shows_the_branch_that_clients_see() -> None:
             assert "dogs" not in page.said
 
 
-async def test_a_frozen_link_is_not_followed() -> None:
-    async with running() as (app, client):
-        response = await client.get(f"{await path_of(app)}/stream")
-        assert response.status_code == 204
+async def test_pages_of_a_frozen_link_that_are_open_keep_no_reader_out() -> None:
+    async with running(limits=Limits(shared_readers=1)) as (app, client):
+        path = await path_of(app)
+        async with client.stream("GET", f"{path}/stream") as followed:
+            assert followed.status_code == 200
+            assert (await client.get(f"{path}/stream")).status_code == 429, "that page is not told of the end"
+            assert (await client.get(path)).status_code == 200
 
 
 # -- the end of a link ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("how", ["revoke", "clear", "destroy"])
-async def test_an_open_page_is_told_that_its_link_is_over(how: str) -> None:
+async def test_an_open_page_is_told_that_its_link_is_over(how: str, frozen: bool) -> None:
     async with running() as (app, client):
-        share = await app.shares.create(Chat, "ann-1", frozen=False)
+        share = await app.shares.create(Chat, "ann-1", frozen=frozen)
         path = share.path or ""
         async with following(client, path) as page:
-            await page.until("You said: hello")
+            if frozen:
+                await say(app, "later")
+            else:
+                await page.until("You said: hello")
             if how == "revoke":
                 assert await app.shares.revoke(Chat, "ann-1", share.id)
             elif how == "clear":
@@ -325,18 +332,21 @@ async def test_an_open_page_is_told_that_its_link_is_over(how: str) -> None:
                 await app.conversations.delete(Chat, "ann-1")
             await page.rest()
             assert '"type": "over"' in page.said
+            assert not frozen or "later" not in page.said, "a frozen page is told nothing else"
         for form in ("", ".json", "/stream"):
             response = await client.get(f"{path}{form}")
             assert response.status_code == 404
             assert "hello" not in response.text
 
 
-async def test_a_link_that_expires_closes_open_pages() -> None:
+@pytest.mark.parametrize("frozen", [False, True])
+async def test_a_link_that_expires_closes_open_pages(frozen: bool) -> None:
     clock = ManualClock()
     async with running(clock=clock) as (app, client):
-        path = await path_of(app, frozen=False, expires=timedelta(minutes=5))
+        path = await path_of(app, frozen=frozen, expires=timedelta(minutes=5))
         async with following(client, path) as page:
-            await page.until("You said: hello")
+            if not frozen:
+                await page.until("You said: hello")
             clock.advance(timedelta(minutes=5))
             with pytest.raises(httpx.RemoteProtocolError):  # cut off: the page asks again, and is refused
                 await page.rest()

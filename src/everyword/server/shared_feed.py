@@ -1,7 +1,7 @@
-"""A live link while pages follow it: one reader of the log and one rendering for all of them, at the agent's owner.
+"""A link while pages follow it: one reader of the log and one rendering for all of them, at the agent's owner.
 
 A page is a place in nothing: it remembers what it was sent last, and is sent the difference to what is there now. So a
-slow page costs no queue.
+slow page costs no queue. A page of a frozen link is only told that the link is over.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Feed:
         """Set at the next change; then there is another one."""
         self.readers = 0
         self.snapshot: Snapshot | None = None
-        """None until the log is read."""
+        """None until the log is read, and for a frozen link."""
         self.is_over = False
         """True when the link was revoked, or the conversation deleted."""
         self.is_cut = False
@@ -99,7 +99,8 @@ class _Feed:
         try:
             async with directory.attach(agent) as loaded, loaded.subscribe(head) as subscription:
                 while record.has_share(share):
-                    await self._render(record)
+                    if not self._shared.share.frozen:  # of a frozen one, pages have what there is
+                        await self._render(record)
                     await asyncio.sleep(PACE)
                     for committed in await subscription.next():
                         record.apply(committed.event, committed.at)

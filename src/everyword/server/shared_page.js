@@ -27,7 +27,13 @@ const showHead = ({ title, facts }) => {
   document.querySelector("#about").replaceChildren(parsed(facts))
 }
 
+const showState = (text, name) => {
+  state.className = name
+  state.textContent = text
+}
+
 const showNothing = () => {
+  showState("", "")
   showHead({ title: "Shared conversation", facts: "" })
   main.replaceChildren()
 }
@@ -50,43 +56,42 @@ const show = {
   text: ({ id, part, text }) => partsOf(id).children[part].querySelector(".text").append(text),
   over: ({ text }) => {
     source.close()
-    state.className = ""
-    state.textContent = ""
     showNothing()
     note.textContent = text
   },
 }
 
+const WHY = {
+  404: "This link does not work any more: it was revoked.",
+  410: "This link does not work any more: its time is over.",
+}
+
 // The stream was refused. The page itself says why, and a link that is over shows nothing any more.
 const explain = async () => {
   const { status } = await fetch(location.pathname, { method: "HEAD" }).catch(() => ({ status: 503 }))
-  if (status === 404 || status === 410) showNothing()
-  note.textContent =
-    status === 410
-      ? "This link does not work any more: its time is over."
-      : status === 404
-        ? "This link does not work any more: it was revoked."
-        : "This conversation cannot be followed right now. Load the page again in a minute."
+  if (status in WHY) {
+    showNothing()
+    note.textContent = WHY[status]
+  } else if (isLive) {
+    note.textContent = "This conversation cannot be followed right now. Load the page again in a minute."
+  }
 }
 
 localTimes(document)
 const isLive = document.currentScript.dataset.live === "yes"
-const source = isLive ? new EventSource(location.pathname.replace(/\/$/, "") + "/stream") : null
-if (source) {
-  source.onopen = () => {
-    state.className = "live"
-    state.textContent = "Live"
-    note.textContent = ""
-  }
-  source.onmessage = (event) => {
-    const page = document.documentElement
-    const isAtEnd = page.scrollHeight - page.scrollTop - page.clientHeight < 80
-    for (const change of JSON.parse(event.data)) show[change.type]?.(change)
-    if (isAtEnd) page.scrollTop = page.scrollHeight
-  }
-  source.onerror = () => {
-    state.className = ""
-    state.textContent = "Not connected"
-    if (source.readyState === EventSource.CLOSED) explain()
-  }
+// A frozen link is followed, too: its page shows nothing any more once the link is over.
+const source = new EventSource(location.pathname.replace(/\/$/, "") + "/stream")
+source.onopen = () => {
+  if (isLive) showState("Live", "live")
+  note.textContent = ""
+}
+source.onmessage = (event) => {
+  const page = document.documentElement
+  const isAtEnd = page.scrollHeight - page.scrollTop - page.clientHeight < 80
+  for (const change of JSON.parse(event.data)) show[change.type]?.(change)
+  if (isAtEnd) page.scrollTop = page.scrollHeight
+}
+source.onerror = () => {
+  if (isLive) showState("Not connected", "")
+  if (source.readyState === EventSource.CLOSED) explain()
 }

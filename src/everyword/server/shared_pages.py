@@ -87,6 +87,8 @@ class SharedPages:
         self._views = RateLimiter(limits.shared_views_per_minute)
         self._files = RateLimiter(limits.shared_files_per_minute)
         self._readers = ReaderLimit(limits.sockets_per_agent, limits.shared_readers)
+        self._waiting = ReaderLimit(limits.sockets_per_agent, limits.shared_readers)
+        """Pages of frozen links that wait for the end of the link. They keep no new readers out."""
         self._downloads = ReaderLimit(DOWNLOADS * limits.sockets_per_agent, DOWNLOADS * limits.shared_readers)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._visible = VisibleFiles(self._slots)
@@ -227,27 +229,25 @@ class SharedPages:
     # -- live ----------------------------------------------------------------------------------------------------------
 
     async def stream(self, service: Service, view: SharedView, *, is_relayed: bool) -> ASGIApp:
-        """Follow a live link, as its page does.
+        """Follow a link, as its page does: a live one with all that changes, a frozen one until it is over.
 
         Answers:
             200: `text/event-stream`: lists of changes to the page. `over` says that the link was revoked.
-            204: The link is frozen: nothing follows.
             404: There is no such link, or it was revoked.
             410: The link has expired.
             429: Too many pages follow this link (`Limits.shared_readers`).
         """
         shared = view.shared
-        if shared.share.frozen:
-            return Response(status_code=204, headers=HEADERS)  # an EventSource does not come back
         if service.node is not None and not is_relayed:
             link = await service.node.owner(shared.agent, takes=True)
             if link is not None:
                 from .node_links import relay_client
 
                 return partial(relay_client, link, _reader(shared))
-        self._readers.check(shared.agent, shared.share.digest)
+        readers = self._waiting if shared.share.frozen else self._readers
+        readers.check(shared.agent, shared.share.digest)
         with ExitStack() as seat:
-            seat.enter_context(self._readers.hold(shared.agent, shared.share.digest))
+            seat.enter_context(readers.hold(shared.agent, shared.share.digest))
             async with service.directory.attach(shared.agent):
                 pass  # if loading fails, the response can still have an error status
             pieces = self._feeds.follow(service.directory, shared, view.shown)
