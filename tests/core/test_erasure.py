@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from everyword.core.erasure import ERASED_TEXT, Eraser, Target, copied_answers
+from everyword.core.personal_data import personal_part
 from everyword.events import (
     AgentCreated,
     AgentDestroyed,
@@ -353,3 +354,14 @@ def test_answers_to_calls_are_replaced_in_copies_of_their_message_too() -> None:
     new, beside = given.rewrite(fork), Eraser(given.target).rewrite(MessagesPut([other]))
     assert new is not None and not has_word(new)
     assert beside is not None and has_word(beside), "the same id in another message may be another call"
+
+
+def test_messages_of_another_author_in_a_turn_of_the_principal_stay() -> None:
+    """The agent's own code may ask with a list of messages of several people."""
+    bobs, unknown = placed(BOB, 1, "hi"), replace(placed(BOB, 3), message=message("m-3", WORD, None))
+    turn = accepted(messages=[bobs, placed(ANN, 2), unknown])
+    (new,) = rewritten(turn)
+    assert isinstance(new, TurnAccepted)
+    assert new.messages[0] == bobs and not any(WORD.encode() in bytes(each.message) for each in new.messages[1:])
+    part = personal_part(Eraser(target()), turn)
+    assert part is not None and [each["id"] for each in part["messages"]] == [f"m-{WORD}", "m-3"]

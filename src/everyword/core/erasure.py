@@ -116,9 +116,13 @@ def copied_answers(event: MessagesPut, answered: Collection[Answered]) -> set[An
     return {each for each in answered if each[0] in messages}
 
 
-def are_words_of(target: Target, message: bytes) -> bool:
-    """Tell whether the principal wrote a message, by the server's own fields."""
-    return _author_of(msgspec.json.decode(message)) == target.principal
+def are_words_of(target: Target, message: Any, role: str = "", *, is_ours: bool = False) -> bool:
+    """Tell whether the principal wrote a message, by the server's own fields.
+
+    A question without an author belongs to the principal of its turn.
+    """
+    author = _author_of(message)
+    return author == target.principal or (is_ours and author is None and role == "user")
 
 
 @dataclass(slots=True)
@@ -287,7 +291,7 @@ class Eraser:
         message = msgspec.json.decode(placed.message)
         self._message_ids[placed.node] = placed.id
         self._calls |= self._copied_calls.get(placed.id, set())
-        if (is_ours and placed.role == "user") or _author_of(message) == self.target.principal:
+        if are_words_of(self.target, message, placed.role, is_ours=is_ours):
             self._nodes.add(placed.node)
             self._ids.add(placed.id)
             self.counts["messages"] += 1

@@ -40,14 +40,13 @@ def personal_part(eraser: Eraser, event: Event) -> dict[str, Any] | None:
     match event:
         case TurnAccepted() | MessagesPut():
             is_ours = isinstance(event, TurnAccepted) and event.turn in eraser.turns
-            own = [
-                each for each in event.messages if (is_ours and each.role == "user") or _is_own(eraser, each.message)
-            ]
-            found["messages"] = [msgspec.json.decode(each.message) for each in own]
+            messages = [(msgspec.json.decode(each.message), each.role) for each in event.messages]
+            own = [each for each, role in messages if are_words_of(eraser.target, each, role, is_ours=is_ours)]
+            found["messages"] = own
             if not is_ours:  # another principal's turn: only what is ours in it
                 return {"t": found["t"], "messages": found["messages"]} if own else None
         case MessageReplaced():
-            return found if _is_own(eraser, event.message) else None
+            return found if are_words_of(eraser.target, msgspec.json.decode(event.message)) else None
         case ConversationChanged() if event.by is None or event.by.id != principal:
             return {"t": found["t"], "owner": event.owner}  # another one made it the owner
         case ApprovalRequested():
@@ -59,7 +58,3 @@ def personal_part(eraser: Eraser, event: Event) -> dict[str, Any] | None:
         case _:
             pass
     return found
-
-
-def _is_own(eraser: Eraser, message: msgspec.Raw) -> bool:
-    return are_words_of(eraser.target, bytes(message))

@@ -67,7 +67,7 @@ class EmbeddedAttachments:
 
 @dataclass(frozen=True, slots=True)
 class ConversationExport:
-    """A conversation as a file. Iterating over it writes it piece by piece, so that a long one need not be in memory.
+    """A conversation as a file. Iterating over it writes it piece by piece, so that the file is never whole in memory.
 
     >>> Path(export.filename).write_bytes(await export.read())
 
