@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from everyword.messages.message import UIMessage
-from everyword.transcripts.document import FilePart, OtherPart, Shown, SourcePart, describe_message
+from everyword.transcripts.document import FilePart, OtherPart, Shown, SourcePart, TextPart, describe_message
 from everyword.transcripts.formats import FORMATS, filename_of
+from everyword.transcripts.safe_text import shown_period
 from everyword.transcripts.urls import shared_file_url
 from tests.transcripts.hostile import described, head, part, recorded
 
@@ -41,6 +42,26 @@ def test_only_names_of_calls_can_be_shown() -> None:
     calls = [msgspec.to_builtins(each) for each in said.parts if type(each).__name__ == "ToolCallPart"]
     assert [sorted(each) for each in calls] == [["status", "tool", "type"]] * 3
     assert [each["status"] for each in calls] == ["done", "failed", "waiting"]
+
+
+def test_texts_that_follow_each_other_are_one_and_others_are_not() -> None:
+    call = part("tool-pay", toolCallId="c1", state="output-available", input={}, output=1)
+    stored = [
+        part("text", text="It goes on "),
+        part("text", text=""),
+        part("step-start"),
+        part("text", text="after a crash."),
+        call,
+        part("text", text=""),
+        part("text", text="Paid."),
+        part("text", text=" Done."),
+    ]
+    given = recorded("", message=UIMessage("m1", "assistant", stored))
+    for shown in (Shown(), LITTLE):
+        message = describe_message(given, shown)
+        assert message is not None
+        texts = [each.text for each in message.parts if isinstance(each, TextPart)]
+        assert texts == ["It goes on after a crash.", "Paid. Done."]
 
 
 def test_a_system_message_can_be_left_out() -> None:
@@ -92,3 +113,8 @@ def test_file_names_fit_into_headers_and_file_systems() -> None:
     assert filename_of("chat", '../../etc/"x"\r\ny', form) == "chat-..-..-etc-x-y.html"
     assert filename_of("chat", "😀" * 500, form) == "chat.html"
     assert len(filename_of("chat", "a" * 500, form)) <= 90
+
+
+def test_two_times_that_are_shown_alike_are_one() -> None:
+    assert shown_period(0, 59_000) == "1970-01-01 00:00 UTC"
+    assert shown_period(0, 60_000) == "1970-01-01 00:00 UTC to 1970-01-01 00:01 UTC"

@@ -158,6 +158,7 @@ function App({ user }) {
 function joined(parts) {
   const made = [];
   for (const part of parts) {
+    if (part.type === "step-start") continue;
     const before = made.at(-1);
     if (part.type === "text" && before?.type === "text") made[made.length - 1] = { ...before, text: before.text + part.text };
     else made.push(part);

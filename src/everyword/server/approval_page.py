@@ -17,6 +17,8 @@ from .permissions import Reject
 
 __all__ = ["approval_page"]
 
+_UNABLE: Final = re.compile(r"unable to [^;]*; ")
+
 _PAGE: Final = Template((files(__package__) / "approval_page.html").read_text(encoding="utf-8"))
 
 _DIRECTIONS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -32,14 +34,9 @@ _SETTLED: Final = {
 def approval_page(approval: Approval | None, refused: Reject | None) -> Response:
     """Return the page of an approval; without one, or if the reader may not answer it, the page says why."""
     nonce = secrets.token_urlsafe(16)
-    title = heading = (
-        _SETTLED.get(approval.status, "Allow this call?") if approval is not None else "Nothing to approve"
-    )
-    if approval is None and refused is not None and refused.status in (401, 403):
-        title = heading = "You may not see this approval"
-    if approval is not None and approval.status == "waiting":
-        title = f"Allow {approval.tool}?"
     may_answer = approval is not None and approval.status == "waiting" and refused is None
+    heading = _heading(approval, refused)
+    title = f"Allow {approval.tool}?" if approval is not None and may_answer else heading
     text = _PAGE.substitute(
         nonce=nonce,
         title=html.escape(title),
@@ -60,6 +57,13 @@ def approval_page(approval: Approval | None, refused: Reject | None) -> Response
     )
 
 
+def _heading(approval: Approval | None, refused: Reject | None) -> str:
+    if approval is not None:
+        return _SETTLED.get(approval.status, "Allow this call?" if refused is None else "This call waits for approval")
+    unseen = {401: "Sign in to see this approval", 403: "You may not see this approval"}
+    return unseen.get(refused.status, "Nothing to approve") if refused is not None else "Nothing to approve"
+
+
 def _body(approval: Approval) -> str:
     shown = msgspec.json.format(msgspec.json.encode(approval.input), indent=2).decode()
     shown = _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)
@@ -71,14 +75,14 @@ def _body(approval: Approval) -> str:
         "Answered by": _name(approval.settled_by),
         "Reason": approval.reason,
     }
-    rows = "".join(f"<dt>{name}</dt><dd>{html.escape(value)}</dd>" for name, value in facts.items() if value)
+    rows = "".join(f"<dt>{name}</dt><dd dir=auto>{html.escape(value)}</dd>" for name, value in facts.items() if value)
     moments = {"Asked": approval.asked_at, "Expires": approval.expires_at, "Settled": approval.settled_at}
     if approval.settled_at is not None:
         del moments["Expires"]
     shown_at = [(name, at) for name, at in moments.items() if at is not None]
     times = "".join(f'<dt>{name}</dt><dd><time data-at="{at}"></time></dd>' for name, at in shown_at)
-    summary = f"<p class=summary>{html.escape(approval.summary)}</p>" if approval.summary else ""
-    return f"{summary}<dl>{rows}{times}</dl><pre>{html.escape(shown)}</pre>"
+    summary = f"<p class=summary dir=auto>{html.escape(approval.summary)}</p>" if approval.summary else ""
+    return f"{summary}<dl>{rows}{times}</dl><pre dir=auto>{html.escape(shown)}</pre>"
 
 
 def _name(who: Participant | None) -> str | None:
@@ -86,4 +90,6 @@ def _name(who: Participant | None) -> str | None:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    """Return why, as a sentence for people: without the "unable to ...;" that errors begin with."""
+    why = _UNABLE.sub("", text, count=1) if _UNABLE.match(text) else text
+    return why[:1].upper() + why[1:] + ("" if why.endswith(".") else ".")

@@ -210,15 +210,25 @@ _ENDINGS: Final[dict[str, Literal["failed", "stopped"]]] = {"error": "failed", "
 
 
 def _parts(recorded: RecordedMessage, shown: Shown) -> list[TranscriptPart]:
+    """Return the parts that are shown. An answer that went on after a crash has two texts: they are shown as one."""
     message: UIMessage | None = recorded.message
-    found = [_part(part, recorded, shown) for part in message.parts] if message is not None else []
-    return [part for part in found if part is not None]
+    found: list[TranscriptPart] = []
+    is_text = False  # whether the last of `found` is text, and nothing was left out after it
+    for part in message.parts if message is not None else []:
+        if part["type"] == "step-start":
+            continue
+        described = _part(part, recorded, shown)
+        before = found[-1] if is_text else None
+        if isinstance(before, TextPart) and isinstance(described, TextPart):
+            found[-1] = TextPart(before.text + described.text)
+        elif described is not None:
+            found.append(described)
+        is_text = part["type"] == "text" and (is_text or isinstance(described, TextPart))
+    return found
 
 
 def _part(part: Part, recorded: RecordedMessage, shown: Shown) -> TranscriptPart | None:
     kind: str = part["type"]
-    if kind == "step-start":
-        return None
     if not is_readable(part):
         return OtherPart(kind[:80]) if shown.data else None
     if is_tool_part(part):

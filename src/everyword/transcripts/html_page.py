@@ -11,7 +11,7 @@ from typing import Final
 
 from .document import TranscriptHead, TranscriptMessage
 from .html_message import message_html
-from .safe_text import shown_time, storable
+from .safe_text import shown_period, storable
 
 __all__ = ["HTML_CLOSING", "STYLE", "STYLE_HASH", "facts_html", "html_opening", "next_message_html"]
 
@@ -45,7 +45,7 @@ def next_message_html(message: TranscriptMessage, is_first: bool) -> Iterator[st
 
 def facts_html(head: TranscriptHead) -> str:
     """Return the owner, the participants and the times, as paragraphs."""
-    lines = [f"{shown_time(head.created_at)} to {shown_time(head.updated_at)}"]
+    lines = [shown_period(head.created_at, head.updated_at)]
     if head.kind is not None:
         lines.append(f"Conversation {head.kind}/{head.name}")
     if head.owner is not None:

@@ -21,7 +21,7 @@ from .document import (
     TranscriptMessage,
     TranscriptPart,
 )
-from .safe_text import describe_approval, said_by, shown_json, shown_time, storable
+from .safe_text import describe_approval, said_by, shown_json, shown_period, shown_time, storable
 from .urls import data_image, link_target
 
 __all__ = ["markdown_opening", "message_markdown"]
@@ -35,7 +35,7 @@ _LINES: Final = re.compile(r"\r\n|\r|\n|\x0b|\x0c|\u2028|\u2029|\x85")
 
 def markdown_opening(head: TranscriptHead) -> str:
     """Return the beginning of the file."""
-    lines = [f"{_literal(shown_time(head.created_at))} to {_literal(shown_time(head.updated_at))}"]
+    lines = [_literal(shown_period(head.created_at, head.updated_at))]
     if head.kind is not None:
         lines.append(f"Conversation: {_literal(f'{head.kind}/{head.name}')}")
     if head.owner is not None:

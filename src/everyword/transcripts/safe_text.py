@@ -15,6 +15,7 @@ __all__ = [
     "iso_time",
     "said_by",
     "shown_json",
+    "shown_period",
     "shown_time",
     "storable",
 ]
@@ -35,6 +36,12 @@ def shown_time(at: Millis) -> str:
     """Return a time for people, in UTC."""
     moment = _moment(at)
     return moment.strftime("%Y-%m-%d %H:%M UTC") if moment is not None else str(at)
+
+
+def shown_period(begin: Millis, end: Millis) -> str:
+    """Return two times for people, in UTC; one if they are shown alike."""
+    first, last = shown_time(begin), shown_time(end)
+    return first if first == last else f"{first} to {last}"
 
 
 def _moment(at: Millis) -> datetime | None:
