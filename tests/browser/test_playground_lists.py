@@ -76,6 +76,27 @@ async def test_each_state_of_a_conversation_has_its_mark_and_its_words_and_title
         assert tab.problems == []
 
 
+async def test_texts_from_right_to_left_begin_on_the_right() -> None:
+    async with running_playground() as playground:
+        tab = await playground.open("?name=here")
+        await tab.box.fill("שלום 1003?\nand this")
+        await tab.box.press("Enter")
+        await expect(tab.answers).to_contain_text("You said: שלום")
+        for title in (tab.page.locator("#title"), link(tab, "שלום").locator(".title")):
+            await expect(title).to_contain_text("שלום")
+            await expect(title).to_have_css("direction", "rtl")  # too long a title loses its end
+        begins = """text => {
+            const box = text.getBoundingClientRect(), node = text.firstChild, range = document.createRange();
+            return [0, node.data.indexOf("and")].map(at => {
+                range.setStart(node, at), range.setEnd(node, at + 1);
+                const { left, right } = range.getBoundingClientRect();
+                return box.right - right < left - box.left ? "right" : "left";
+            });
+        }"""
+        assert await tab.questions.locator(".text").evaluate(begins) == ["right", "left"]
+        assert tab.problems == []
+
+
 async def test_an_answer_that_nobody_looked_at_is_unread_until_it_is_opened() -> None:
     async with running_playground() as playground:
         tab = await playground.open("?name=here")

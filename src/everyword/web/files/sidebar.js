@@ -120,7 +120,7 @@ export class Sidebar {
   rename(row) {
     const item = [...this.list.children].find((each) => each.dataset.key === keyOf(row));
     if (!item) return;
-    const box = h("input", { type: "text", value: titleOf(row), maxLength: LONGEST_TITLE, placeholder: "The first question", "aria-label": "Title", enterKeyHint: "done" });
+    const box = h("input", { type: "text", dir: "auto", value: titleOf(row), maxLength: LONGEST_TITLE, placeholder: "The first question", "aria-label": "Title", enterKeyHint: "done" });
     const form = h("form", { className: "rename" }, box);
     const leave = (isSaved) => {
       if (!this.isEditing) return; // the box loses the focus when it goes
@@ -179,8 +179,8 @@ function makeItem({ kind, name }) {
   query.set("agent", kind);
   query.set("name", name);
   const count = h("span", { className: "unread", hidden: true }, h("span"), h("span", { className: "unseen" }));
-  const under = h("span", { className: "under" }, h("span", { className: "word" }), h("span"));
-  const link = h("a", { href: `?${query}`, "data-kind": kind, "data-name": name }, h("span", { className: "dot", "aria-hidden": "true" }), h("span", { className: "title" }), count, h("span", { className: "time" }), under);
+  const under = h("span", { className: "under", dir: "auto" }, h("span", { className: "word" }), h("span"));
+  const link = h("a", { href: `?${query}`, "data-kind": kind, "data-name": name }, h("span", { className: "dot", "aria-hidden": "true" }), h("span", { className: "title", dir: "auto" }), count, h("span", { className: "time" }), under);
   const more = h("button", { type: "button", className: "icon more", "aria-haspopup": "menu", "aria-expanded": "false" }, icon("more"));
   return h("li", {}, link, more);
 }
