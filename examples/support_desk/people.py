@@ -142,4 +142,4 @@ def authorize(principal: Principal, action: Action, kind: str, name: str, approv
         return False  # customers do not approve their own refunds, and staff does not decide where they live
     if is_staff:
         return action in FOR_STAFF
-    return action in FOR_CUSTOMERS and name.startswith(f"{principal.id}-")
+    return action in FOR_CUSTOMERS and name.startswith(f"{principal.id}-")  # no id may begin with another one and "-"

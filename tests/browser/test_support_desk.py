@@ -38,7 +38,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("node_modules", "main.js", "__pycache__")
     shutil.copytree(ROOT / "examples" / "support_desk", folder, ignore=ignored)
     (folder / "node_modules").symlink_to(MODULES)
-    installs, _, builds = command(README, "pip install").split(" && ")
+    installs, _, builds = command(README, "pip install '.[server").split(" && ")
     assert installs == "pip install '.[server,webhooks]' fastapi"
     ran = subprocess.run(
         shlex.split(builds), cwd=root, env=environment(), capture_output=True, text=True, timeout=60, check=False
@@ -406,6 +406,22 @@ async def test_photos_that_are_refused_are_named_and_the_others_are_added(checko
         await ask(ann, "It arrived broken")
         await expect(ann.get_by_role("img", name="lamp.png")).to_be_visible()
         await expect(ann.get_by_role("alert")).to_have_count(0)
+
+
+async def test_pictures_from_elsewhere_are_not_loaded(checkout: Path, port: int) -> None:
+    async with serving(checkout, port), browsing() as browser:
+        ann, mia = await sign_in(browser, port, "Ann"), await sign_in(browser, port, "Mia")
+        asked: list[str] = []
+        mia.on("request", lambda request: asked.append(request.url))
+        photo = {"type": "file", "mediaType": "image/png", "url": "http://127.0.0.1:1/seen.png", "filename": "seen.png"}
+        message = {"id": "q1", "role": "user", "parts": [photo, {"type": "text", "text": "Look at this"}]}
+        sent = await ann.request.post(
+            f"http://127.0.0.1:{port}/agents/support/ann-1/chat", data={"messages": [message]}
+        )
+        assert sent.ok, await sent.text()
+        await entry(mia, "Look at this").click()
+        await expect(mia.get_by_text("seen.png (not shown)")).to_be_visible()
+        assert not [url for url in asked if "seen.png" in url]
 
 
 async def hold(route: Any, first: Page) -> None:

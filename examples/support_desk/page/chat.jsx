@@ -122,8 +122,12 @@ function useApprovals(messages, entry, user) {
   return known;
 }
 
+// Messages may have any address. A picture from elsewhere would tell its server who reads the conversation, and when.
+const isOurs = (url) => url.startsWith("/agents/") || url.startsWith("data:image/");
+
 function Part({ part, approval }) {
   if (part.type === "text") return part.text ? <p dir="auto">{part.text}</p> : null;
+  if (part.type === "file" && !isOurs(part.url)) return <p className="quiet">{part.filename ?? "A file"} (not shown)</p>;
   if (part.type === "file" && part.mediaType.startsWith("image/"))
     return <a href={part.url} target="_blank" rel="noreferrer"><img className="photo" src={part.url} alt={part.filename ?? "A photo"} /></a>;
   if (!part.type.startsWith("tool-")) return null;
