@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from everyword.ids import Millis
-from everyword.transcripts.document import TextPart, ToolCallPart, TranscriptMessage
+from everyword.transcripts.document import ApprovalNote, Person, TextPart, ToolCallPart, TranscriptMessage
 from everyword.transcripts.formats import FORMATS
 from everyword.transcripts.markdown import message_markdown
 from tests.transcripts.hostile import BREAKS, described, head, texts
@@ -66,3 +66,9 @@ def test_the_end_of_a_turn_is_said() -> None:
     assert "*The answer failed.* busy" in "".join(
         message_markdown(TranscriptMessage("assistant", Millis(0), "failed", [], error="busy"))
     )
+
+
+def test_the_summary_of_a_call_and_its_approval_are_two_paragraphs() -> None:
+    note = ApprovalNote("approved", by=Person("mia", "Mia"), reason="broken", summary="Pay 5 back")
+    said = "".join(message_markdown(_said(ToolCallPart("pay", "done", approval=note))))
+    assert "\n\n*Summary:* Pay 5 back\n\n*Approval:* Approved by Mia: broken" in said

@@ -86,8 +86,9 @@ def _part(part: TranscriptPart) -> str:
 def _tool_call(part: ToolCallPart) -> str:
     pieces = [f"*Tool call:* {_literal(part.tool)}, {part.status}"]
     if part.approval is not None:
-        summary = f" {_literal(part.approval.summary)}" if part.approval.summary else ""
-        pieces.append(f"*Approval:*{summary} {_literal(describe_approval(part.approval))}")
+        if part.approval.summary:
+            pieces.append(f"*Summary:* {_literal(part.approval.summary)}")
+        pieces.append(f"*Approval:* {_literal(describe_approval(part.approval))}")
     if part.input is not UNSET:
         pieces.append(f"Input:\n\n{_value(part.input)}")
     if part.output is not UNSET:
