@@ -22,6 +22,7 @@ DRIVER_ERRORS: Final = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,  # a connection that was lost while it was opened: "another operation is in progress"
+    AttributeError,  # a connection that was terminated between two steps of a statement: it has no protocol any more
     OSError,
     TimeoutError,
 )

@@ -201,7 +201,7 @@ class PostgresWriter:
     async def _commit(self, pending: PendingWrite, jobs: Sequence[_Job]) -> None:
         try:
             lost = await self._call(pending)
-        except DRIVER_ERRORS as exc:
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the callers wait, and so does everything behind them
             pending.undo()
             await self._after_failure(jobs, exc)
             return
