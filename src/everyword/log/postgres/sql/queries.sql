@@ -312,16 +312,7 @@ select p.id, p.key, p.body, c.body as above from everyword.approval p
   order by p.at desc, p.id desc, p.key desc limit $6;
 
 -- name: lists_changed
--- As `lists_changed_1`, which waits for old rows that a writer holds, while the writer may wait for others that it deletes.
-with old as (
-  delete from everyword.list_change where id in (
-    select id from everyword.list_change where changed < everyword.ms(clock_timestamp()) - 3600000 for update skip locked)
-), now as materialized (select everyword.ms(clock_timestamp()) as ms)
-select now.ms as now_ms, null::text as id, null::bigint as at from now union all
-  select now.ms, c.id, max(c.changed) from now cross join (
-    select id, changed from everyword.conversation where changed >= $1
-    union all select id, changed from everyword.list_change where changed >= $1
-  ) as c group by now.ms, c.id;
+select * from everyword.lists_changed_1($1);
 
 -- name: find_share
 select a.id, k.body from everyword.kept k join everyword.agent a on a.key = k.agent

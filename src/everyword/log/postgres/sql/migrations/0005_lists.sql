@@ -121,7 +121,9 @@ language plpgsql as $$
 #variable_conflict use_column
 declare now bigint := everyword.ms(clock_timestamp());
 begin
-  delete from everyword.list_change where changed < now - 3600000;
+  -- Locked rows are left to another look: their writer may wait for rows that this one deletes.
+  delete from everyword.list_change where id in (
+    select id from everyword.list_change where changed < now - 3600000 for update skip locked);
   return query select now, null::text, null::bigint union all
     select now, c.id, max(c.changed) from (
       select id, changed from everyword.conversation where changed >= p_since
