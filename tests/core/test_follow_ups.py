@@ -59,6 +59,18 @@ def test_a_question_that_was_skipped_and_a_stream_of_the_agents_own_are_not_told
     assert told(chat.run(3, *text("bare"))) == []
 
 
+def test_a_request_that_an_attempt_repeats_before_anyone_was_told_is_told_once() -> None:
+    chat = notifying()
+    chat.ask("r", user("u"))
+    chat.begin(1)
+    assert len(told(chat.emit(1, call("k1"), approval("k1")))) == 1
+    chat.begin(1, "retry", fresh=True)
+    assert told(chat.emit(1, call("k1"), approval("k1"), call("k2"), approval("k2"), attempt=2))[0]["call"] == "k2"
+    chat.begin(1, "retry", fresh=True)
+    chat.wait(DELAY)  # the first look may be under way: it may have found nothing that waits
+    assert [each["call"] for each in told(chat.emit(1, call("k1"), approval("k1"), attempt=3))] == ["k1"]
+
+
 def test_a_request_for_an_approval_is_told_instead_of_the_end_of_its_turn() -> None:
     chat = notifying()
     chat.ask("r", user("u"))

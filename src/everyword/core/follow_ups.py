@@ -22,7 +22,7 @@ from ..events import (
 from ..ids import JobId, Millis, TurnId
 from .conversations import TITLE_JOB, begins_conversation
 from .evolve import APPROVAL_REQUEST
-from .state import FollowUps, State
+from .state import FollowUps, JobState, State
 
 __all__ = ["NOTIFICATION_JOB", "follow_ups"]
 
@@ -103,8 +103,18 @@ def _after_request(state: State, event: Chunk, now: Millis, settings: FollowUps,
     if chunk.get("type") != "tool-approval-request" or turn is None:
         return []
     call = chunk.get("toolCallId")
+    if any(job.due > now and _is_about(job, event.turn, call) for job in state.jobs.values()):
+        return []  # an attempt before this one asked for the same call, and nobody was told yet
     about = {"type": "approval.requested", "turn": event.turn, "request": turn.request, "call": call}
     return [_notification(f"notification-{event.turn}-{event.index}", now, settings, number, about)]
+
+
+def _is_about(job: JobState, turn: TurnId, call: object) -> bool:
+    """Return whether a job is the one that notifies of a request for this call."""
+    if job.added.callback != NOTIFICATION_JOB:
+        return False
+    about = msgspec.json.decode(bytes(job.added.payload))
+    return isinstance(about, dict) and (about.get("turn"), about.get("call")) == (turn, call)
 
 
 def _notification(name: str, now: Millis, settings: FollowUps, number: int, about: dict[str, Any]) -> JobAdded:
