@@ -139,6 +139,13 @@ BUGS = [
         "a file that an answer is about to show is deleted",
     ),
     Bug(
+        "AttachmentSweep._due",
+        "R-41",
+        replace("$since[$blob.key].modified <= $before", "True"),
+        f"{SWEEP}::test_an_attachment_has_its_grace_time_after_its_last_reference",
+        "a message that a page removes and puts back has lost its photo",
+    ),
+    Bug(
         "runtime:stored_references",
         "R-41",
         drop("found |= find_references($row.body or b'')"),
