@@ -13,8 +13,8 @@ from everyword.server.node_settings import NodeSettings
 from tests.erasure.room import ANN, BOB, WORD, asked, make_app, play, tab
 from tests.erasure.test_erasure import words_in_files, words_in_tables
 from tests.forked_processes import fork_process
+from tests.runtime.facts import eventually
 from tests.server.kit import connect, serving
-from tests.timeouts import PATIENCE
 
 
 @pytest.mark.crash
@@ -57,9 +57,11 @@ async def test_another_node_goes_on_with_an_erasure_whose_node_is_killed(
         child = fork_process("tests.erasure.killed", postgres_url, str(number), "after", files)
         assert "done" not in await asyncio.to_thread(child.read, until=None)
         child.kill()
-        async with asyncio.timeout(PATIENCE):
-            while [each.is_complete for each in await app.principals.erasures()] != [True]:
-                pass  # each look reads the database
+
+        async def is_complete() -> bool:
+            return [each.is_complete for each in await app.principals.erasures()] == [True]
+
+        await eventually(is_complete)
         (report,) = await app.principals.erasures()
         assert report.problems == [] and WORD not in repr(report)
         async with tab(url, BOB) as page:

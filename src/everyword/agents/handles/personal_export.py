@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ...errors import EverywordError, public_text
+from ...errors import EverywordError
 from ...ids import AgentId, Millis, root_id, split_agent_id
 from ...messages.attachments import find_references
 
@@ -51,8 +51,8 @@ class _Zip:
         self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED)
         self._date = now.year, now.month, now.day, now.hour, now.minute, now.second
         self.counts: dict[str, int] = {}
-        self.left_out: list[dict[str, str]] = []
-        """What could not be read, and why."""
+        self.left_out: list[str] = []
+        """What could not be read. The log says why; the file is for the person."""
 
     async def write(self, name: str, lines: AsyncIterator[Any]) -> None:
         """Write a file with a line of JSON for each value; none if there are no values."""
@@ -169,7 +169,7 @@ async def _write_agent(
         await _write_tables(app._handle_at(agent), file, folder)
     except EverywordError as exc:  # its class is not served any more, or cannot be loaded
         log.error("an export of a person's data lacks the tables of %r; %s", agent, exc)
-        file.left_out.append({"name": f"{folder}/tables", "why": public_text(exc, "the tables could not be read")})
+        file.left_out.append(f"{folder}/tables")
 
 
 async def _write_tables(handle: Any, file: _Zip, folder: str) -> None:
