@@ -365,3 +365,16 @@ def test_messages_of_another_author_in_a_turn_of_the_principal_stay() -> None:
     assert new.messages[0] == bobs and not any(WORD.encode() in bytes(each.message) for each in new.messages[1:])
     part = personal_part(Eraser(target()), turn)
     assert part is not None and [each["id"] for each in part["messages"]] == [f"m-{WORD}", "m-3"]
+
+
+def test_answers_that_were_replaced_or_copied_are_answers_to_the_principal_too() -> None:
+    said = message("a", f"You said {WORD}", None, "assistant")
+    copies = [placed(ANN, 1), Placed(NodeId(2), NodeId(1), MessageId("a"), "assistant", said)]
+    bobs = [placed(BOB, 3, "hi"), Placed(NodeId(4), NodeId(3), MessageId("b"), "assistant", said)]
+    for events in ([accepted(), MessageReplaced(N, said)], [MessagesPut(copies, cause="forked")]):
+        assert has_word(rewritten(*events)[-1]), "they stay otherwise"
+        new = rewritten(*events, with_answers=True)
+        assert not any(map(has_word, new)), new
+        assert rewritten(*new, with_answers=True) == new
+    fork = MessagesPut(bobs, cause="forked")
+    assert rewritten(fork, with_answers=True) == [fork], "answers to others stay"

@@ -145,6 +145,8 @@ class Eraser:
     _runs: set[RunId] = field(default_factory=set)
     _nodes: set[NodeId] = field(default_factory=set)
     """Places of messages that the principal put there: their ids were its client's."""
+    _answer_nodes: set[NodeId] = field(default_factory=set)
+    """Places of the answers to it."""
     _ids: set[MessageId] = field(default_factory=set)
     _streams: dict[str, TurnAccepted] = field(default_factory=dict)
     """Streams of a `ResumableStreamManager`, by id: the job that fills one tells whose it is."""
@@ -234,6 +236,8 @@ class Eraser:
         if is_ours:
             self.turns.add(event.turn)
             self.open_turns[event.turn] = event.request
+            if not event.kind.is_bare:
+                self._answer_nodes.add(event.node)
             if not event.trusted:
                 self._requests.add(event.request)
         elif event.owner is not None and not event.kind.extends:
@@ -297,7 +301,9 @@ class Eraser:
             self.counts["messages"] += 1
             id = MessageId(self.target.opaque(placed.id))
             return replace(placed, id=id, message=_marker(message, id=id, author=self.target.alias))
-        if self.target.with_answers and placed.id in self._answers:
+        is_answer = placed.role == "assistant" and placed.parent in self._nodes  # in a fork, no turn says so
+        if self.target.with_answers and (is_answer or placed.id in self._answers):
+            self._answer_nodes.add(placed.node)
             self.counts["answers"] += 1
             return replace(placed, message=_marker(message))
         message_now = self._message(placed.message, placed.node)
@@ -310,6 +316,9 @@ class Eraser:
         if _author_of(message) == self.target.principal:
             self.counts["messages"] += 1
             return _marker(message, id=id, author=self.target.alias)
+        if self.target.with_answers and node in self._answer_nodes:
+            self.counts["answers"] += 1
+            return _marker({**message, "id": id})
         parts = message.get("parts")
         kept = self._parts(parts) if isinstance(parts, list) else parts
         return body if kept is parts and id == message["id"] else to_raw({**message, "id": id, "parts": kept})
