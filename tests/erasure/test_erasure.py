@@ -135,7 +135,7 @@ async def test_two_nodes_that_erase_at_once_do_not_disturb_each_other(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.erasure.room.FILES", str(tmp_path / "attachments"))
-    one, two = (make_app(postgres_url, NodeSettings(name=name, lease=2)) for name in ("one", "two"))
+    one, two = (make_app(postgres_url, NodeSettings(name=name, lease=600)) for name in ("one", "two"))
     async with serving(one) as url, connect(url) as client, two:
         await play(one, url, client)
         reports = await asyncio.gather(one.principals.erase(ANN), two.principals.erase(ANN))

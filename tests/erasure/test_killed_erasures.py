@@ -48,10 +48,10 @@ async def test_another_node_goes_on_with_an_erasure_whose_node_is_killed(
     files = str(tmp_path / "attachments")
     monkeypatch.setattr("tests.erasure.room.FILES", files)
     monkeypatch.setattr("everyword.runtime.erasures.LOOK_AGAIN", 200)
-    app = make_app(postgres_url, NodeSettings(name="first", lease=2))
+    app = make_app(postgres_url, NodeSettings(name="first", lease=600))
     async with serving(app) as url, connect(url) as client:
         await play(app, url, client)
-    app = make_app(postgres_url, NodeSettings(name="other", lease=2))
+    app = make_app(postgres_url, NodeSettings(name="other", lease=600))
     async with serving(app) as url:
         await app.start()
         child = fork_process("tests.erasure.killed", postgres_url, str(number), "after", files)
