@@ -26,7 +26,7 @@ async def two_nodes(store: str) -> AsyncIterator[tuple[Everyword, httpx.AsyncCli
     async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
         apps, clients = [], []
         for name in ("owner", "other"):
-            node = NodeSettings(name=name, lease=5)
+            node = NodeSettings(name=name, lease=600)
             app = Everyword([Till], store=store, node=node, authenticate=by_header, authorize=own_names)
             clients.append(await stack.enter_async_context(connect(await stack.enter_async_context(serving(app)))))
             await app.start()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from everyword import AIChatAgent, AttachmentOptions, Everyword, Turn
+from everyword.server.node_settings import NodeSettings
 from tests.attachments.room import question
 from tests.server.kit import connect, serving
 from tests.timeouts import PATIENCE
@@ -24,7 +25,8 @@ class Chat(AIChatAgent):
 
 def node(store: str, folder: Path) -> Everyword:
     """Return an app that deletes an attachment as soon as nothing refers to it."""
-    app = Everyword([Chat], store=store, attachments=AttachmentOptions(store=str(folder), grace=timedelta(0)))
+    attachments = AttachmentOptions(store=str(folder), grace=timedelta(0))
+    app = Everyword([Chat], store=store, node=NodeSettings(lease=600), attachments=attachments)
     app.grace = 0.0
     return app
 
