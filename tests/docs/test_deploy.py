@@ -10,7 +10,7 @@ import pytest
 from everyword import Everyword, Limits
 from everyword.agents.handles.shares import SHARED
 from everyword.server.access_policy import FORWARDING
-from everyword.server.list_resources import APPROVALS, CONVERSATIONS
+from everyword.server.list_requests import APPROVALS, CONVERSATIONS
 from tests.architecture.tree import ROOT
 
 HOW_TO = ROOT / "docs" / "how-to"

@@ -11,7 +11,9 @@ from typing import Any
 from everyword.agents.handles.shares import SHARED
 from everyword.observe.metrics import Metrics
 from everyword.server import health, http
-from everyword.server.list_resources import APPROVALS, CONVERSATIONS, ListResources
+from everyword.server.approval_resources import ApprovalResources
+from everyword.server.conversation_resources import ConversationResources
+from everyword.server.list_requests import APPROVALS, CONVERSATIONS
 from everyword.server.share_resources import ShareResources
 from everyword.server.shared_pages import SharedPages
 
@@ -32,21 +34,21 @@ ROUTES: dict[tuple[str, str], Callable[..., Any]] = {
         if method != "HEAD"
     },
     ("any method", f"{AGENT}/…"): http._own_answer,
-    ("GET", CONVERSATIONS): ListResources.list_conversations,
-    ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.get_conversation,
-    ("PATCH", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.change_conversation,
-    ("DELETE", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ListResources.delete_conversation,
-    ("POST", f"{CONVERSATIONS}/{{kind}}/{{name}}/read"): ListResources.mark_read,
-    ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}/export"): ListResources.export_conversation,
+    ("GET", CONVERSATIONS): ConversationResources.list_conversations,
+    ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ConversationResources.get_conversation,
+    ("PATCH", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ConversationResources.change_conversation,
+    ("DELETE", f"{CONVERSATIONS}/{{kind}}/{{name}}"): ConversationResources.delete_conversation,
+    ("POST", f"{CONVERSATIONS}/{{kind}}/{{name}}/read"): ConversationResources.mark_read,
+    ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}/export"): ConversationResources.export_conversation,
     ("GET", f"{CONVERSATIONS}/{{kind}}/{{name}}/shares"): ShareResources.list_shares,
     ("POST", f"{CONVERSATIONS}/{{kind}}/{{name}}/shares"): ShareResources.create_share,
     ("DELETE", f"{CONVERSATIONS}/{{kind}}/{{name}}/shares/{{id}}"): ShareResources.revoke_share,
     ("GET", f"{SHARED}/{{token}}"): SharedPages.transcript,
     ("GET", f"{SHARED}/{{token}}/stream"): SharedPages.stream,
     ("GET", f"{SHARED}/{{token}}/files/{{sha256}}"): SharedPages.file,
-    ("GET", APPROVALS): ListResources.list_approvals,
-    ("GET", f"{APPROVALS}/{{id}}"): ListResources.get_approval,
-    ("POST", f"{APPROVALS}/{{id}}"): ListResources.answer_approval,
+    ("GET", APPROVALS): ApprovalResources.list_approvals,
+    ("GET", f"{APPROVALS}/{{id}}"): ApprovalResources.get_approval,
+    ("POST", f"{APPROVALS}/{{id}}"): ApprovalResources.answer_approval,
     ("GET", health.HEALTH): health._health,
     ("GET", str(Metrics().path)): health.ServerPages._metrics,
 }

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from ..errors import UsageError
 from ..runtime.app_rules import AppRules
-from .list_resources import APPROVALS
+from .list_requests import APPROVALS
 from .notification import Notification
 from .webhooks import Webhook
 

@@ -14,7 +14,7 @@ from .refusals import refusal_response
 
 if TYPE_CHECKING:
     from .app import Everyword
-    from .list_resources import ListCaller
+    from .list_requests import ListCaller
 
 __all__ = ["ShareResources"]
 
