@@ -66,6 +66,7 @@ class ConversationResources:
             200: `{"conversations": [...], "cursor": text or null}`. As events: `list` first, with the first page, then
                 `changed` with a `conversation`, or `removed` with its `kind` and `name`.
             400: A parameter is not valid, or there is a `query` and the app has no `ConversationOptions(search=True)`.
+            429: Too many searches in a minute (`Limits.searches_per_minute`).
             501: The app has no `authenticate(request)`.
         """
         asked = caller.request.query_params
@@ -78,6 +79,9 @@ class ConversationResources:
             if (refused := await self._access.record_list(caller, is_live=True)) is not None:
                 return refusal_response(refused.status, refused.reason)
             return self._access.stream(caller, self._watch_conversations(caller, kind, archived, limit))
+        if "query" in asked and (wait := self._wait_to_search(caller)):
+            text = "unable to search; too many searches came in a minute"
+            return refusal_response(429, text, retry_after=f"{wait // 1000 + 1}")
         page = await self._page(
             caller,
             cursor=await self._access.cursors.open(asked.get("cursor"), caller.nodes),
@@ -91,6 +95,12 @@ class ConversationResources:
         if (refused := await self._access.record_list(caller, shown=shown)) is not None:
             return refusal_response(refused.status, refused.reason)
         return JSONResponse(conversations_json(page), headers={"cache-control": "no-store"})
+
+    @staticmethod
+    def _wait_to_search(caller: ListCaller) -> int:
+        """Return the milliseconds until the principal may search; 0 for at once, which counts."""
+        service = caller.service
+        return service.search_rate.wait_needed(caller.principal.id, service.directory.clock.now())
 
     async def _page(
         self, caller: ListCaller, *, limit: int, cursor: str | None = None, **query: Any

@@ -27,6 +27,8 @@ class Limits:
     """Turns that one principal may ask for in a minute."""
     calls_per_minute: int = 3000
     """Calls of methods that one principal may make in a minute."""
+    searches_per_minute: int = 300
+    """Searches in lists of conversations that one principal may make in a minute, at each node."""
     frames_per_minute: int = 6000
     """Frames and requests with a body that one principal may send in a minute, over all its connections."""
     bytes_per_minute: int = 512 * 1024 * 1024

@@ -40,6 +40,8 @@ class Service:
     """Frames and bytes that principals send."""
     upload_rate: RateLimiter
     """Attachments that principals upload."""
+    search_rate: RateLimiter
+    """Searches that principals make."""
     readers: ReaderLimit
     """Open sockets and event streams."""
     open_connections: OpenConnections
@@ -70,6 +72,7 @@ class Service:
             call_rate=RateLimiter(limits.calls_per_minute),
             traffic=TrafficLimiter(limits.frames_per_minute, limits.bytes_per_minute),
             upload_rate=RateLimiter(limits.uploads_per_minute),
+            search_rate=RateLimiter(limits.searches_per_minute),
             readers=ReaderLimit(limits.sockets_per_agent, limits.sockets_per_principal),
             open_connections=OpenConnections(directory.clock),
             body_budget=MemoryBudget(limits.unfinished),
