@@ -19,6 +19,7 @@ from everyword.errors import (
 )
 from everyword.testing import LocalServer, ManualClock
 from tests.agents.shop import Chat, Item, Other, Place, Shop, item, own, read, two
+from tests.timeouts import PATIENCE
 
 # -- the one agent -------------------------------------------------------------------------------------------------
 
@@ -247,7 +248,7 @@ async def test_a_reader_that_leaves_closes_the_generator() -> None:
         async for _ in values:
             break
         await values.aclose()
-        await asyncio.wait_for(own(server).closed.wait(), 5)
+        await asyncio.wait_for(own(server).closed.wait(), PATIENCE)
         assert own(server).state["n"] < 5, "it is hardly ahead of its reader"
 
 

@@ -377,17 +377,15 @@ async def test_a_database_that_does_not_answer_ends_in_an_error_also_for_a_block
             await store.activate(A)
             assert submit(store, "create table note (x)").result(PATIENCE)  # the loop is blocked, and it works
             await proxy.swallow()
-            before = time.monotonic()
+            until = time.monotonic() + PATIENCE
             with pytest.raises(OutcomeUnknown, match="not known"):
                 submit(store, "insert into note values (1)").result(PATIENCE)
-            assert time.monotonic() - before < SHORT * 4 / 3 + 2
             with pytest.raises(LogError):
                 submit(store, "select * from note").result(PATIENCE)
             waiting = [submit(store, "insert into note values (2)") for _ in range(50)]
-            for each in waiting:
+            for each in waiting:  # the lease is over: if each waited for the database, they would take 100 seconds
                 with pytest.raises(LogError):
-                    each.result(PATIENCE)
-            assert time.monotonic() - before < SHORT * 4 + 8  # the lease is over: the others have not to wait
+                    each.result(until - time.monotonic())
             await proxy.restore()
 
 

@@ -19,6 +19,7 @@ from everyword.log.sqlite.connection import Durability
 from everyword.log.sqlite.store import SqliteLog
 from tests.log.building import A, Owner, fact, read_all, seqs
 from tests.log.sqlite.faults import look, opened
+from tests.timeouts import PATIENCE
 
 pytestmark = pytest.mark.crash
 
@@ -119,7 +120,7 @@ async def test_a_killed_process_releases_the_file_at_once(tmp_path: Path, script
         await asyncio.sleep(0)
         assert not waiting.done()
         holder.send_signal(signal.SIGKILL)
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, PATIENCE)
         assert (await store.activate(A)).epoch == 1
         await store.aclose()
 
