@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
@@ -35,7 +36,9 @@ def main(folder: str, witness: str, timeout: str) -> None:
 def run(witness: str, timeout: str) -> None:
     """Run the witness; the last line says pytest's exit code."""
     os.dup2(1, 2)
-    code = pytest.main([*OPTIONS, "--timeout", timeout, witness])
+    # A folder of its own: what pytest does to the one that runs share fails when another run removes folders there.
+    with TemporaryDirectory(prefix="witness-", ignore_cleanup_errors=True) as folder:
+        code = pytest.main([*OPTIONS, "--timeout", timeout, "--basetemp", folder, witness])
     sys.stdout.write(f"{LAST_WORD}{int(code)}\n")
 
 

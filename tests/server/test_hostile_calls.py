@@ -113,7 +113,8 @@ async def test_a_call_that_trusted_code_stored_can_be_approved_and_runs_once() -
     """The counterpart: the same frames do something where they may."""
     async with attacked() as server:
         target = Target(server, "ann")
-        part = {"type": "tool-refund", "toolCallId": CALL, "state": "input-available", "input": {"amount": 9}}
+        asked = {"state": "approval-requested", "approval": {"id": f"approve-{CALL}"}}
+        part = {"type": "tool-refund", "toolCallId": CALL, "input": {"amount": 9}, **asked}
         await server.get(Chat, "ann").persist_messages([user("u0"), {"id": "m1", "role": "assistant", "parts": [part]}])
         async with target.tab() as tab:
             await tab.send(**ANSWERS[0], toolCallId=CALL, autoContinue=True)

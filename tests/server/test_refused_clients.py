@@ -77,11 +77,9 @@ async def test_the_client_on_the_socket_is_the_one_that_authorize_checked() -> N
 
 
 async def test_a_token_in_the_url_is_in_no_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("uvicorn", "websockets", "httpx", "httpcore"):  # what a server in front writes is its own
+        caplog.set_level(logging.CRITICAL, logger=name)
     caplog.set_level(logging.DEBUG)
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # what a server in front writes is its own
-    logging.getLogger("websockets").setLevel(logging.CRITICAL)
-    logging.getLogger("httpx").setLevel(logging.CRITICAL)
-    logging.getLogger("httpcore").setLevel(logging.CRITICAL)
     async with serving(chat(scripted(["x"]), authorize=_by_token)) as url:
         for token in ("sesame", "broke", "hacked", "unheard-of"):
             async with socket(url, f"?token={token}") as client:
