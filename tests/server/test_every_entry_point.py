@@ -75,6 +75,7 @@ WHERE_PATHS_ARE_MATCHED = {
     "server/attachment_resources.py": "signed links of attachments",
     "server/app.py": "the resource of an admitted request",
     "server/http.py": "the resources of an agent",
+    "server/http_caller.py": "nothing: it carries the resource of an admitted request",
     "server/approval_resources.py": "nothing: its text names the resource",
     "server/conversation_resources.py": "nothing: its text names the resource",
     "server/list_requests.py": "the lists of conversations and approvals",

@@ -43,7 +43,8 @@ from .attachment_resources import answer_signed
 from .close_codes import REFUSED, TRY_LATER
 from .conversation_options import ConversationOptions, OwnJobs
 from .health import ServerPages
-from .http import Caller, answer_http
+from .http import answer_http
+from .http_caller import Caller
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .list_resources import ListResources

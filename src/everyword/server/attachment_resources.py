@@ -27,13 +27,13 @@ from ..ids import AgentId, id_problem, split_agent_id
 from ..runtime.attachments import Attachments
 from .agent_urls import find_address
 from .attachment_options import client_prefix
+from .http_caller import Caller
 from .permissions import Permissions, Reject
 from .refusals import BUSY, NO_ATTACHMENTS, refusal_response
 from .request_bodies import read_number
 from .streamed_response import Admit, StreamedResponse
 
 if TYPE_CHECKING:
-    from .http import Caller
     from .service import Service
 
 __all__ = ["ONE", "answer_signed", "attachment_of", "content_response", "get_attachment", "post_attachment"]

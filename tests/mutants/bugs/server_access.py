@@ -20,7 +20,7 @@ BUGS = [
         "the result of a call tells of a state that is not committed",
     ),
     Bug(
-        "server:_seated",
+        "server:seated",
         "I-11",
         drop("$seat.enter_context(...)"),
         "tests/server/test_http.py::test_of_many_readers_that_come_at_once_no_more_get_in_than_there_are_seats[events]",
