@@ -145,12 +145,32 @@ def test_calls_of_two_branches_with_one_id_wait_and_are_answered_one_by_one() ->
     ]
 
 
-def test_an_answer_that_names_no_request_is_for_the_call_that_was_asked_last() -> None:
-    told, first, _ = twice_asked()
+def test_an_answer_that_names_no_request_is_for_the_call_that_is_shown() -> None:
+    told, first, second = twice_asked()
     told.show(2)  # the first branch again
+    assert inputs(told.answer("k", NO)) == [b'{"amount":5}']
+    assert list(told.state.waiting.values()) == [second]
+    told, first, _ = twice_asked()
     assert inputs(told.answer("k", NO)) == [b'{"amount":5000}']
     assert list(told.state.waiting.values()) == [first]
+    assert inputs(told.answer("k", NO, "c2")) == [b'{"amount":5}']  # no other one waits
+    told, *_ = twice_asked()
+    told.ask("r3", user("u", "less"))  # both are hidden
+    assert inputs(told.answer("k", NO)) == [b'{"amount":5000}']
+
+
+def test_of_the_calls_that_are_shown_an_answer_is_for_the_last_one_that_waits() -> None:
+    told = asking(amount=5)
+    told.ask("r2", user("u2"))
+    ask_for_k(told, 2, amount=6)
+    assert inputs(told.answer("k", NO)) == [b'{"amount":6}']
     assert inputs(told.answer("k", NO, "c2")) == [b'{"amount":5}']
+    told = asking(amount=5)
+    told.ask("r2", user("u2"))
+    told.begin(2)
+    told.emit(2, {**call("k"), "input": {"amount": 6}})
+    told.tell(RequestApproval(TurnId(2), Attempt(1), CallId("k"), "look", approvers=["boss"]))
+    assert inputs(told.answer("k", NO)) == [b'{"amount":5}']  # nobody is asked about the other one yet
 
 
 def test_an_approval_that_was_allowed_for_another_request_changes_nothing() -> None:

@@ -154,6 +154,32 @@ async def test_a_link_to_other_arguments_is_no_approval_of_these() -> None:
         assert Till.paid == [(5, "boss")]
 
 
+@pytest.mark.parametrize("is_posted", [False, True], ids=["socket", "posted"])
+async def test_an_approval_on_a_page_is_for_the_arguments_that_the_page_shows(is_posted: bool) -> None:
+    Till.checked.set()
+    async with running() as (app, client), socket(str(client.base_url), "?user=boss", "ann", kind="till") as page:
+        till, path = app.get(Till, "ann"), "/agents/till/ann/chat"
+        await page.ask("r1", "5")
+        await page.ended("r1")
+        shown = [each.to_dict() for each in await till.get_messages()]
+        await client.post(path, headers=user("boss"), json=question("u-r1", "5000"))
+        if is_posted:  # a page that has not heard of the edit
+            (part,) = [each for each in shown[-1]["parts"] if "toolCallId" in each]
+            part.update(state="approval-responded", approval={"id": "approve-k1", "approved": True})
+            await client.post(path, headers=user("boss"), json={"messages": shown})
+        else:
+            await till.versions.switch(shown[-1]["id"])
+            await page.settled()
+            await approve(page)
+        (record,) = (await app.approvals.list(settled=True)).approvals
+        assert (record.input, record.status) == ({"amount": 5}, "approved")
+        (left,) = (await app.approvals.list()).approvals
+        assert left.input == {"amount": 5000}
+        await app.approvals.answer(left.id, False)
+        await till.wait_until_stable()
+        assert Till.paid == [(5, "boss")]
+
+
 async def test_a_fork_asks_the_same_approvers() -> None:
     Till.checked.set()
     async with running() as (app, client):

@@ -25,7 +25,7 @@ from ..events import (
     TurnEnded,
     to_raw,
 )
-from ..ids import Attempt, CallId, Millis, NodeId, TurnId
+from ..ids import Attempt, CallId, MessageId, Millis, NodeId, TurnId
 from ..messages.message import UIMessage
 from ..messages.tool_calls import find_call, tool_name, tool_parts
 from ..rows import SETTLED, WAITING, ApprovalRecord, ApprovalStatus, KeptRow, Participant, decode_listed, encode_listed
@@ -41,11 +41,11 @@ __all__ = [
     "due_approvals",
     "evolve_waiting",
     "find_waiting",
-    "newest_request",
     "request_approval",
     "request_to_settle",
     "requests_at",
     "restore_waiting",
+    "shown_request",
 ]
 __all__ += ["waiting_row", "waiting_rows"]
 
@@ -142,10 +142,20 @@ def due_approvals(state: State, now: Millis) -> tuple[tuple[ApprovalRecord, ...]
     return tuple(due), wake
 
 
-def newest_request(state: State, call: CallId) -> ApprovalRecord | None:
-    """Return the request for an approval of a call; the newest one, if a model repeated the id and several wait."""
-    found = [each for each in state.waiting.values() if each.call == call]
-    return state.waiting.get(call, found[-1] if found else None)
+def shown_request(state: State, call: CallId, message: MessageId | None = None) -> ApprovalRecord | None:
+    """Return the request for an approval of a call that a page means: of this message, if the page names one.
+
+    A model may repeat the id of a call, so several may wait, with other arguments. Pages show those on the active path,
+    and answer the last of them.
+    """
+    found = {each.node: each for each in state.waiting.values() if each.call == call}
+    if message is not None:
+        return next((each for each in found.values() if each.message_id == message), None)
+    if len(found) > 1:
+        asked = (found[node] for node in reversed(state.tree.active_path()) if node in found)
+        if (shown := next((each for each in asked if each.status == "waiting"), None)) is not None:
+            return shown
+    return state.waiting.get(call, next(reversed(found.values()), None))
 
 
 def request_to_settle(state: State, command: AnswerToolCall, now: Millis) -> ApprovalRecord | None:
@@ -153,7 +163,7 @@ def request_to_settle(state: State, command: AnswerToolCall, now: Millis) -> App
 
     A call cannot be approved before the person is asked: until then nobody has decided who may approve it.
     """
-    asked = newest_request(state, command.call) if command.asked is UNSET else command.asked
+    asked = shown_request(state, command.call) if command.asked is UNSET else command.asked
     if asked is None or asked.status != "waiting" or asked not in state.waiting.values():
         return None
     is_in_time = asked.expires_at is None or now < asked.expires_at

@@ -50,7 +50,8 @@ __all__ = ["Answering", "Standing", "find_standing", "find_subject", "standing_f
 _FINISHED: Final = encode_sse(b'{"type":"finish"}') + DONE
 
 JsonObject = dict[str, Any]
-Given = tuple[CallId, CallAnswer]
+Given = tuple[CallId, CallAnswer, MessageId]
+"""An answer in the list, and the message that has its call there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ async def take_answers(
     loaded: LoadedAgent,
     messages: Sequence[JsonObject],
     who: Answering,
-    check: Callable[[CallId, CallAnswer], Awaitable[Reject | Asked]],
+    check: Callable[[CallId, CallAnswer, MessageId], Awaitable[Reject | Asked]],
 ) -> bool | Reject:
     """Settle the calls that are open here and answered in the list; return whether there were any.
 
@@ -111,12 +112,12 @@ async def take_answers(
     taken: list[Event] = []
     still_open = await loaded.actor.inspect(lambda state: _still_open(state, messages, given))
     asked: list[Asked] = []
-    for call, answer in still_open:
-        checked = await check(call, answer)
+    for call, answer, message in still_open:
+        checked = await check(call, answer, message)
         if isinstance(checked, Reject):
             return checked
         asked.append(checked)
-    for (call, answer), request in zip(still_open, asked, strict=True):
+    for (call, answer, _), request in zip(still_open, asked, strict=True):
         command = AnswerToolCall(
             call,
             answer,
@@ -200,7 +201,7 @@ def _given(messages: Sequence[JsonObject]) -> Iterable[Given]:
             for part in filter(is_tool_part, filter(is_part, message["parts"])):
                 answer = _answer_in(part)
                 if answer is not None:
-                    yield CallId(part["toolCallId"]), answer
+                    yield CallId(part["toolCallId"]), answer, MessageId(message["id"])
 
 
 def _answer_in(part: Part) -> CallAnswer | None:
@@ -229,7 +230,7 @@ def _still_open(state: State, messages: Sequence[JsonObject], given: list[Given]
     for turn in state.message_turns():
         if turn.fold is not None:
             waiting |= {part["toolCallId"] for part in open_calls(turn.fold.message())}
-    return [(call, answer) for call, answer in given if call in waiting]
+    return [each for each in given if each[0] in waiting]
 
 
 def _open_in(place: Node) -> list[Part]:
