@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from everyword import Agent, AIChatAgent, Connecting, Principal, callable
+from everyword import Agent, AIChatAgent, Connecting, Principal, callable, tool
 from everyword.ids import AgentId
 from tests.server.kit import ask, chat, connect, question, serving
 from tests.server.sockets import Socket, socket
@@ -29,6 +29,22 @@ class Chat(AIChatAgent):
 
     async def on_before_sub_agent(self, request: Any, child: Any) -> bool:
         return True
+
+
+class Till(AIChatAgent):
+    @tool(needs_approval=True)
+    async def pay(self) -> str:
+        return "paid"
+
+    async def on_chat_message(self, turn: Any) -> Any:
+        async for step in turn.steps():
+            call = {"type": "tool-input-available", "toolCallId": "k1", "toolName": "pay", "input": {}}
+            async for chunk in step.run([call] if step.number == 1 and not turn.continuation else ["done"]):
+                yield chunk
+
+
+class Desk(Till):
+    aliases = ("till",)
 
 
 class Memo(Note):
@@ -132,3 +148,16 @@ async def test_attachments_of_a_renamed_class_and_of_its_sub_agents_stay_where_t
                 assert (await http.get(link)).content == PNG + below.encode()
         again = await http.post("/agents/help-desk/ann/attachments", content=PNG, headers=is_png)
         assert again.json()["url"] == paths[0]["url"]
+
+
+async def test_the_approvals_of_a_conversation_are_listed_and_answered_under_either_name(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.db")
+    async with chat(Till, store=path) as app:
+        await app.get(Till, "ann").save_messages("pay")
+    async with chat(Desk, store=path) as app:
+        (waits,) = (await app.approvals.list()).approvals
+        for conversation in ((Desk, "ann"), ("desk", "ann"), ("till", "ann")):
+            assert (await app.approvals.list(conversation=conversation)).approvals == [waits]
+        await app.approvals.answer(waits.id, False)
+        (settled,) = (await app.approvals.list(conversation=(Desk, "ann"), settled=True)).approvals
+        assert (settled.kind, settled.name, settled.status) == ("desk", "ann", "denied")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+import msgspec
+
 from ..core.record import ConversationRecord
 from ..errors import BadInput, UsageError
 from ..ids import AgentId, Millis
@@ -50,6 +52,8 @@ class Listings:
 
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         """Return a page of calls that wait for an approval, or were settled."""
+        if query.root is not None:  # its class may have had another kind
+            query = msgspec.structs.replace(query, root=await self._running().stored_ids.find(query.root))
         return await self._lists.approvals(query)
 
     async def record(self, agent: AgentId) -> ConversationRecord:
