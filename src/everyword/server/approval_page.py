@@ -22,7 +22,8 @@ _UNABLE: Final = re.compile(r"unable to [^;]*; ")
 _PAGE: Final = Template((files(__package__) / "approval_page.html").read_text(encoding="utf-8"))
 
 _DIRECTIONS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that change the direction of a text: an argument must not be able to show another one than it is."""
+"""Characters that change the direction of a text: an argument must not be able to show another one than it is, nor a
+summary, which is made of arguments."""
 
 _SETTLED: Final = {
     "approved": "This call was approved",
@@ -66,7 +67,6 @@ def _heading(approval: Approval | None, refused: Reject | None) -> str:
 
 def _body(approval: Approval) -> str:
     shown = msgspec.json.format(msgspec.json.encode(approval.input), indent=2).decode()
-    shown = _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)
     facts = {
         "Tool": approval.tool,
         "Risk": approval.risk,
@@ -75,14 +75,19 @@ def _body(approval: Approval) -> str:
         "Answered by": _name(approval.settled_by),
         "Reason": approval.reason,
     }
-    rows = "".join(f"<dt>{name}</dt><dd dir=auto>{html.escape(value)}</dd>" for name, value in facts.items() if value)
+    rows = "".join(f"<dt>{name}</dt><dd dir=auto>{_plain(value)}</dd>" for name, value in facts.items() if value)
     moments = {"Asked": approval.asked_at, "Expires": approval.expires_at, "Settled": approval.settled_at}
     if approval.settled_at is not None:
         del moments["Expires"]
     shown_at = [(name, at) for name, at in moments.items() if at is not None]
     times = "".join(f'<dt>{name}</dt><dd><time data-at="{at}"></time></dd>' for name, at in shown_at)
-    summary = f"<p class=summary dir=auto>{html.escape(approval.summary)}</p>" if approval.summary else ""
-    return f"{summary}<dl>{rows}{times}</dl><pre dir=auto>{html.escape(shown)}</pre>"
+    summary = f"<p class=summary dir=auto>{_plain(approval.summary)}</p>" if approval.summary else ""
+    return f"{summary}<dl>{rows}{times}</dl><pre dir=auto>{_plain(shown)}</pre>"
+
+
+def _plain(text: str) -> str:
+    """Return a text as HTML in which every character is seen."""
+    return html.escape(_DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _name(who: Participant | None) -> str | None:
