@@ -123,6 +123,12 @@ def test_an_approval_is_yes_or_no(approved: bool) -> None:
     assert isinstance(parse(frame("cf_agent_tool_approval", toolCallId="k", approved="yes")), Other)
 
 
+@pytest.mark.parametrize(("given", "kept"), [("x" * 5000, "x" * 1000), ("", None), (5, None)])
+def test_of_a_reason_the_beginning_is_kept(given: object, kept: str | None) -> None:
+    found = parse(frame("cf_agent_tool_approval", toolCallId="k", approved=False, reason=given))
+    assert found == AnswerCall("k", ApprovalAnswer(False, kept), False)  # type: ignore[arg-type]
+
+
 def test_a_state_may_be_any_json() -> None:
     for value in (None, 0, False, "", {"a": 1}):
         found = parse(frame("cf_agent_state", state=value))

@@ -10,7 +10,7 @@ import msgspec
 from .message import Chunk, Part, UIMessage
 
 __all__ = ["ApprovalAnswer", "CallAnswer", "ErrorAnswer", "OutputAnswer", "answer_chunks", "answered_part"]
-__all__ += ["approval_request", "own_approval_id"]
+__all__ += ["LONGEST_REASON", "approval_of_page", "approval_request", "own_approval_id"]
 __all__ += ["find_call", "find_tool_part", "is_mid_batch", "is_open", "is_settled", "is_tool_part"]
 __all__ += ["last_step", "open_calls", "settle", "tool_name", "tool_parts"]
 
@@ -35,6 +35,15 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, tag="approval"):
 
 
 CallAnswer = OutputAnswer | ErrorAnswer | ApprovalAnswer
+
+LONGEST_REASON: Final = 1000
+"""Characters of the reason of an approval. Of a longer one that a page sends, the rest is left out."""
+
+
+def approval_of_page(approved: bool, reason: object) -> ApprovalAnswer:
+    """Return a decision as a chat page sends it; without the reason if it is no text."""
+    return ApprovalAnswer(approved, (reason[:LONGEST_REASON] if isinstance(reason, str) else None) or None)
+
 
 # Field of the approval request chunk → field of the part's `approval`.
 _REQUEST_FIELDS: Final = {

@@ -32,6 +32,7 @@ from ..messages.tool_calls import (
     ErrorAnswer,
     OutputAnswer,
     answer_chunks,
+    approval_of_page,
     find_call,
     is_open,
     is_tool_part,
@@ -212,7 +213,7 @@ def _answer_in(part: Part) -> CallAnswer | None:
         case "output-error":
             return ErrorAnswer(_text(part.get("errorText")) or "The tool failed.")
         case "approval-responded" if isinstance(approval, dict) and isinstance(approval.get("approved"), bool):
-            return ApprovalAnswer(approval["approved"], _text(approval.get("reason")))
+            return approval_of_page(approval["approved"], approval.get("reason"))
         case _:
             return None
 

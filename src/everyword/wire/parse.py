@@ -15,7 +15,7 @@ from msgspec import Raw
 from ..events import absent, to_raw
 from ..ids import CallId, RequestId, cut_id, id_problem
 from ..messages.client_messages import read_client_messages
-from ..messages.tool_calls import ApprovalAnswer, CallAnswer, ErrorAnswer, OutputAnswer
+from ..messages.tool_calls import CallAnswer, ErrorAnswer, OutputAnswer, approval_of_page
 
 __all__ = ["AnswerCall", "BadCall", "BadRequest", "CallMethod", "CancelTurn", "ChatRequest", "ClearChat"]
 __all__ += ["ClientFrame", "HandshakeFrame", "Other", "ResumeAck", "ResumeRequest", "SetState", "SyncMessages", "parse"]
@@ -229,7 +229,7 @@ def _tool_approval(frame: JsonObject) -> ClientFrame | None:
     call, approved = frame.get("toolCallId"), frame.get("approved")
     if not isinstance(call, str) or not isinstance(approved, bool):
         return None
-    answer = ApprovalAnswer(approved, _string(frame.get("reason")) or None)
+    answer = approval_of_page(approved, frame.get("reason"))
     return AnswerCall(CallId(call), answer, frame.get("autoContinue") is True)
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from ...errors import AlreadyAnswered, BadInput
 from ...ids import AgentId, Millis, agent_id, root_id, split_agent_id
+from ...messages.tool_calls import LONGEST_REASON
 from ...principals import Principal
 from ...runtime.api.lists import ApprovalQuery, ApprovalStatus, ListedApproval, Participant
 from ..kinds import agent_kind
@@ -24,7 +25,6 @@ __all__ = ["Approval", "ApprovalPage", "Approvals", "approval_of", "may_approve"
 
 MOST: Final = 200
 MOST_PAGES: Final = 5
-LONGEST_REASON: Final = 1000
 
 _Id = tuple[AgentId, str, str]
 """What the id of an approval has: the agent, the call, and the fingerprint of the request."""
