@@ -169,8 +169,8 @@ class NotificationJobs:
         webhook = next((each for each in webhooks if each.name == name), None)
         if webhook is None:
             raise _not_known_here(call, f"this app has no webhook named {name!r}")
-        now = agent._runtime.jobs.now() // 1000
-        answer = await self._sender.post(webhook, notification["id"], now, msgspec.json.encode(notification))
+        jobs, body = agent._runtime.jobs, msgspec.json.encode(notification)
+        answer = await self._sender.post(webhook, notification["id"], lambda: jobs.now() // 1000, body)
         _judge(answer, webhook, call)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -91,11 +91,18 @@ class Answer(NamedTuple):
     """Milliseconds that the receiver asks to wait."""
 
 
+class _Channel(NamedTuple):
+    """The connections to one receiver."""
+
+    client: httpx.AsyncClient
+    room: asyncio.Semaphore
+
+
 class WebhookSender:
     """Posts to webhooks. `open` and `aclose` belong to the app's start and stop."""
 
     def __init__(self) -> None:
-        self._clients: dict[str, httpx.AsyncClient] = {}
+        self._channels: dict[str, _Channel] = {}
         """By name of the webhook: a receiver that does not answer takes no connections from the others."""
         self._tls: ssl.SSLContext | None = None
 
@@ -114,46 +121,63 @@ class WebhookSender:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        clients, self._clients, self._tls = list(self._clients.values()), {}, None
-        for client in clients:
-            await client.aclose()
+        channels, self._channels, self._tls = list(self._channels.values()), {}, None
+        for channel in channels:
+            await channel.client.aclose()
 
-    async def post(self, webhook: Webhook, id: str, timestamp: int, body: bytes) -> Answer:
-        """Post one notification, signed at `timestamp`, in seconds since 1970."""
-        import httpx
+    async def post(self, webhook: Webhook, id: str, now: Callable[[], int], body: bytes) -> Answer:
+        """Post one notification. It is signed when it is sent; `now` returns the time then, in seconds since 1970.
 
-        headers = {
-            "content-type": "application/json",
-            "user-agent": "everyword",
-            ID: id,
-            TIMESTAMP: str(timestamp),
-            SIGNATURE: sign(signing_keys(webhook.secret), id, timestamp, body),
-        }
-        answer: Answer | None = None
-        quiet = _is_posting.set(True)
+        The receiver has its time from then on, too: a request that is cut off because it waited for a connection would
+        be a repeat.
+        """
+        channel = self._channel(webhook)
         try:
             async with asyncio.timeout(PATIENCE):
-                async with self._client(webhook).stream("POST", webhook.url, content=body, headers=headers) as response:
-                    answer = Answer(response.status_code, "", _retry_after(response, timestamp))
-                    await _read_some(response)
+                await channel.room.acquire()
         except TimeoutError:
-            return answer or Answer(None, f"it did not answer within {PATIENCE:g} seconds")
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
-            return answer or Answer(None, f"it could not be reached ({type(exc).__name__})")
+            return Answer(None, f"it did not answer {MOST_CONNECTIONS} others within {PATIENCE:g} seconds")
+        try:
+            return await _post(channel.client, webhook, id, now(), body)
         finally:
-            _is_posting.reset(quiet)
-        return answer
+            channel.room.release()
 
-    def _client(self, webhook: Webhook) -> httpx.AsyncClient:
+    def _channel(self, webhook: Webhook) -> _Channel:
         import httpx
 
         assert self._tls is not None, "the app is running"
-        client = self._clients.get(webhook.name)
-        if client is None:
+        channel = self._channels.get(webhook.name)
+        if channel is None:
             limits = httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=10)
             client = httpx.AsyncClient(timeout=PATIENCE, follow_redirects=False, limits=limits, verify=self._tls)
-            self._clients[webhook.name] = client
-        return client
+            channel = self._channels[webhook.name] = _Channel(client, asyncio.Semaphore(MOST_CONNECTIONS))
+        return channel
+
+
+async def _post(client: httpx.AsyncClient, webhook: Webhook, id: str, timestamp: int, body: bytes) -> Answer:
+    import httpx
+
+    headers = {
+        "content-type": "application/json",
+        "user-agent": "everyword",
+        ID: id,
+        TIMESTAMP: str(timestamp),
+        SIGNATURE: sign(signing_keys(webhook.secret), id, timestamp, body),
+    }
+    answer: Answer | None = None
+    quiet = _is_posting.set(True)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async with client.stream("POST", webhook.url, content=body, headers=headers) as response:
+                answer = Answer(response.status_code, "", _retry_after(response, timestamp))
+                await _read_some(response)
+    except TimeoutError:
+        return answer or Answer(None, f"it did not answer within {PATIENCE:g} seconds")
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
+        return answer or Answer(None, f"it could not be reached ({type(exc).__name__})")
+    finally:
+        _is_posting.reset(quiet)
+    return answer
 
 
 async def _read_some(response: httpx.Response) -> None:
