@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -10,7 +11,7 @@ from everyword.ids import Millis
 from everyword.transcripts.document import ApprovalNote, Person, TextPart, ToolCallPart, TranscriptMessage
 from everyword.transcripts.formats import FORMATS
 from everyword.transcripts.markdown import message_markdown
-from tests.transcripts.hostile import BREAKS, described, head, texts
+from tests.transcripts.hostile import BREAKS, SCRIPT, described, head, texts
 
 _READER = MarkdownIt("commonmark", {"html": True})
 _READER.validateLink = lambda url: True  # the least careful viewer
@@ -38,6 +39,24 @@ def test_no_text_becomes_html_or_a_script(text: str) -> None:
 def test_no_text_becomes_a_heading_of_the_document(text: str) -> None:
     headings = [each for each in _READER.parse(written(text)) if each.type == "heading_open" and each.level == 0]
     assert [each.tag for each in headings] == ["h1", "h2", "h2"]
+
+
+@pytest.mark.parametrize(
+    "fences",
+    [" ```\n```", "```\n    ```\n```", "```\n\t```", "~~~~\n \t~~~~", "```\n ```\n\t```\n```", " ~~~\n```\n~~~\n~~~"],
+)
+def test_fences_that_viewers_read_differently_let_no_html_through(fences: str) -> None:
+    said = written(f"{fences}\n{SCRIPT}")
+    assert not [each for each in tokens(said) if each.type in ("html_block", "html_inline")], said
+
+
+LIST = "1. a\n   ```\n   <b>\n   ```\n\n```html\n<p>\n```"
+
+
+def test_a_fence_behind_a_doubtful_one_keeps_its_code() -> None:
+    message = TranscriptMessage("user", Millis(0), "done", [TextPart(LIST)])
+    (_, code) = [each for each in tokens("".join(message_markdown(message))) if each.type == "fence"]
+    assert code.content == "<p>\n"
 
 
 def test_a_text_keeps_its_own_markdown_inside_a_quote() -> None:

@@ -30,6 +30,7 @@ _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|~&$])")
 _ENTITY: Final = re.compile(r"&(?=#?\w+;)")
 _SCRIPT: Final = re.compile(r"(?i)(javascript|vbscript|data)(?=\\?:)")
 _OPENING: Final = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
+_INDENTED: Final = re.compile(r"[ \t]+(?:`{3}|~{3})")
 _LINES: Final = re.compile(r"\r\n|\r|\n|\x0b|\x0c|\u2028|\u2029|\x85")
 
 
@@ -102,20 +103,23 @@ def _quoted(text: str) -> str:
     """Return text as a quote. Its Markdown stays, but no HTML and no script: not every viewer is careful."""
     lines: list[str] = []
     fence = ""
+    is_sure = True  # whether every viewer has the same fences so far
     for line in _LINES.split(storable(text)):
+        shown = line
         if fence:
-            shown = line
-            if (
-                (closing := line.lstrip(" ").rstrip(" \t"))
-                and set(closing) == {fence[0]}
-                and len(closing) >= len(fence)
-            ):
-                fence = ""
+            marks = line.strip(" \t")
+            if set(marks) == {fence[0]} and len(marks) >= len(fence):
+                fence, is_sure = "", is_sure and re.match(r" {0,3}[`~]", line) is not None
         else:
-            shown = _without_html(line)
             # Only a fence that no list or quote of the text contains: what follows another one could be outside of it.
-            opening = _OPENING.fullmatch(line)
-            fence = (opening[1] or opening[2]) if opening is not None else ""
+            if (opening := _OPENING.fullmatch(line)) is not None:
+                fence = opening[1] or opening[2]
+                if not is_sure:
+                    lines.append("")  # the end of the quote ends what may be open in it
+                    is_sure = True
+            else:
+                is_sure = is_sure and _INDENTED.match(line) is None
+            shown = _without_html(line)
         lines.append(f"> {shown}".rstrip())
     return "\n".join(lines)
 
