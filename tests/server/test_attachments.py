@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -178,6 +179,29 @@ async def test_uploads_at_the_same_time_share_the_limit_of_their_conversation() 
         assert (await client.post("attachments", content=b"c" * 15_000)).status_code == 201, (
             "refused bytes are free again"
         )
+
+
+async def test_of_uploads_at_the_same_time_those_that_fit_are_stored() -> None:
+    begun, go_on = asyncio.Semaphore(0), asyncio.Event()
+
+    async def slow(mark: bytes) -> Any:
+        for _ in range(4):
+            yield mark * 10_000
+            begun.release()
+            await go_on.wait()
+
+    app = chat(Chat, limits=Limits(attachments=90_000))
+    transport = httpx.ASGITransport(app)
+    async with app, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/agents/chat/ann") as client:
+        headers = {"content-length": "40000"}
+        uploads = [
+            asyncio.create_task(client.post("attachments", content=slow(mark), headers=headers))
+            for mark in (b"a", b"b", b"c", b"d")
+        ]
+        for _ in range(2):
+            await begun.acquire()
+        go_on.set()
+        assert sorted([(await upload).status_code for upload in uploads]) == [201, 201, 413, 413]
 
 
 async def test_types_and_a_check_of_the_app_decide_what_is_stored() -> None:

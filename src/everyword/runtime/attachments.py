@@ -162,19 +162,22 @@ class Attachments:
         media_type: str,
         filename: str | None,
         *,
+        size: int = 0,
         prefix: str | None = None,
         sender: Identity | None = None,
     ) -> JsonObject:
         """Store a content that arrives in pieces, never more than a few of them in memory; return its file part.
 
-        A `media_type` that is not that of the content may be replaced; see `stored_type`.
+        A `media_type` that is not that of the content may be replaced; see `stored_type`. Room for `size` bytes, if the
+        size is known, is reserved at once: of uploads at the same time, those that fit are stored.
 
         Raises:
             AttachmentRefused: it is too large, or may not be stored.
         """
         incoming = f"{INCOMING}/{secrets.token_hex(16)}"
         async with self._quota.reserving(folder_of(agent)) as reserved:
-            measured = _Measured(pieces, self.rules.upload, reserved)
+            reserved.add(size)
+            measured = _Measured(pieces, self.rules.upload, reserved, size)
             try:
                 await self.store.put(incoming, measured.pieces())
                 sha256, media_type = measured.digest.hexdigest(), stored_type(media_type, measured.first)
@@ -436,8 +439,8 @@ class BlobHolds:
 class _Measured:
     """The pieces of an upload while they pass: their size, their hash and their first bytes."""
 
-    def __init__(self, pieces: AsyncIterable[bytes], most: int, reserved: Reservation) -> None:
-        self._pieces, self._most, self._reserved = pieces, most, reserved
+    def __init__(self, pieces: AsyncIterable[bytes], most: int, reserved: Reservation, announced: int) -> None:
+        self._pieces, self._most, self._reserved, self._announced = pieces, most, reserved, announced
         self.size, self.first, self.digest = 0, b"", hashlib.sha256()
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -445,7 +448,7 @@ class _Measured:
             self.size += len(piece)
             if self.size > self._most:
                 raise _too_large(self._most)
-            self._reserved.add(len(piece))
+            self._reserved.add(max(0, min(len(piece), self.size - self._announced)))
             if len(self.first) < SNIFFED:
                 self.first = (self.first + piece)[:SNIFFED]
             self.digest.update(piece)

@@ -118,6 +118,7 @@ async def post_attachment(service: Service, caller: Caller) -> ASGIApp:
             _body(request),
             media_type,
             filename or None,
+            size=said or 0,
             prefix=client_prefix(request.scope, attachments, service.base_path),
             sender=caller.principal.identity,
         )
