@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from everyword import Everyword, UIMessage
 from everyword.server.shared_feed import GONE
@@ -101,6 +101,30 @@ async def test_photos_are_drawn_and_gone_once_the_link_is_revoked(chromium: Brow
             assert await page.locator("img").count() == 0
             assert "first" not in await page.locator("html").inner_text() + await page.title()
             assert await page.evaluate("(url) => fetch(url).then((response) => response.status)", source) == 404
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+async def test_a_page_that_a_restarting_server_refused_is_told_of_the_revocation(
+    chromium: Browser, frozen: bool
+) -> None:
+    async with sharing() as (app, url):
+        share = await app.shares.create(Chat, "ann-1", frozen=frozen)
+        asked = 0
+
+        async def restarting(route: Route) -> None:
+            nonlocal asked
+            asked += 1
+            await (route.fulfill(status=503) if asked < 3 else route.continue_())
+
+        async with visiting(chromium, url) as page, asyncio.timeout(PATIENCE):
+            await page.clock.install()
+            await page.route("**/stream", restarting)
+            await page.goto(f"{url}{share.path}")
+            while asked < 3:
+                await page.clock.run_for(1_000)
+            await expect(page.locator("main")).to_contain_text("You said: hello")
+            await app.shares.revoke(Chat, "ann-1", share.id)
+            await expect(page.locator("[role=status]")).to_have_text(GONE)
 
 
 async def test_an_exported_file_runs_no_script_and_asks_no_server(chromium: Browser, tmp_path: Path) -> None:

@@ -66,32 +66,44 @@ const WHY = {
   410: "This link does not work any more: its time is over.",
 }
 
+let source
+let delay = 0
+
 // The stream was refused. The page itself says why, and a link that is over shows nothing any more.
 const explain = async () => {
   const { status } = await fetch(location.pathname, { method: "HEAD" }).catch(() => ({ status: 503 }))
   if (status in WHY) {
     showNothing()
     note.textContent = WHY[status]
-  } else if (isLive) {
-    note.textContent = "This conversation cannot be followed right now. Load the page again in a minute."
+    return
   }
+  if (isLive) note.textContent = "This conversation cannot be followed right now. This page tries again by itself."
+  // A browser tries again only without an answer, and a server that is restarted may answer 503 for a while.
+  delay = Math.min(Math.max(delay * 2, 5000), 600000)
+  setTimeout(connect, delay * (0.75 + Math.random() / 2))
 }
 
 localTimes(document)
 const isLive = document.currentScript.dataset.live === "yes"
+
 // A frozen link is followed, too: its page shows nothing any more once the link is over.
-const source = new EventSource(location.pathname.replace(/\/$/, "") + "/stream")
-source.onopen = () => {
-  if (isLive) showState("Live", "live")
-  note.textContent = ""
+const connect = () => {
+  source = new EventSource(location.pathname.replace(/\/$/, "") + "/stream")
+  source.onopen = () => {
+    delay = 0
+    if (isLive) showState("Live", "live")
+    note.textContent = ""
+  }
+  source.onmessage = (event) => {
+    const page = document.documentElement
+    const isAtEnd = page.scrollHeight - page.scrollTop - page.clientHeight < 80
+    for (const change of JSON.parse(event.data)) show[change.type]?.(change)
+    if (isAtEnd) page.scrollTop = page.scrollHeight
+  }
+  source.onerror = () => {
+    if (isLive) showState("Not connected", "")
+    if (source.readyState === EventSource.CLOSED) explain()
+  }
 }
-source.onmessage = (event) => {
-  const page = document.documentElement
-  const isAtEnd = page.scrollHeight - page.scrollTop - page.clientHeight < 80
-  for (const change of JSON.parse(event.data)) show[change.type]?.(change)
-  if (isAtEnd) page.scrollTop = page.scrollHeight
-}
-source.onerror = () => {
-  if (isLive) showState("Not connected", "")
-  if (source.readyState === EventSource.CLOSED) explain()
-}
+
+connect()
