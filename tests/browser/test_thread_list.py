@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, expect
 
 from examples.thread_list.server import STORY
 from tests.architecture.tree import ROOT
@@ -269,6 +270,34 @@ async def test_what_is_opened_while_the_server_is_away_comes_with_it(example: Ex
         await tab.page.reload()  # nothing of the other conversation is in this page
         await expect(tab.row("one")).to_be_visible()
         example.kill()
+        await expect(tab.page.get_by_text("The server is away")).to_be_visible()
+        await tab.row("one").locator(".row").click()
+        await expect(tab.row("one")).to_have_attribute("data-open", "true")
+        example.start("0.02")
+        await tab.expect_answer("You said: one")
+        await expect(tab.messages).to_have_count(2)
+
+
+@pytest.mark.parametrize("page_name", ["assistant-ui"])  # the other page knows no rows before its live list
+async def test_what_is_opened_before_the_list_is_live_comes_with_the_server(example: Example, page_name: str) -> None:
+    example.start("0.02")
+    async with browsing() as browser, user(browser, example, "ann", page_name) as opened:
+        tab = await opened()
+        for question in ("one", "two"):
+            await tab.begin(question)
+            await tab.expect_answer(f"You said: {question}")
+        is_away = asyncio.Event()
+
+        async def follow_late(route: Route) -> None:
+            if route.request.resource_type == "eventsource":
+                await is_away.wait()
+            await route.continue_()
+
+        await tab.page.route(re.compile(r"/conversations\?"), follow_late)
+        await tab.page.reload()
+        await expect(tab.row("one")).to_be_visible()
+        example.kill()
+        is_away.set()
         await expect(tab.page.get_by_text("The server is away")).to_be_visible()
         await tab.row("one").locator(".row").click()
         await expect(tab.row("one")).to_have_attribute("data-open", "true")

@@ -33,9 +33,13 @@ export async function loadMessages({ url }) {
   const path = new URL(url);
   path.pathname += "/get-messages";
   for (;;) {
-    const response = await fetch(path).catch(() => null);
-    if (response?.ok) return response.json();
-    if (response && response.status < 500) return []; // refused; `useConversation` knows why
+    try {
+      const response = await fetch(path);
+      if (response.ok) return await response.json();
+      if (response.status < 500 && response.status !== 429) return []; // refused; `useConversation` knows why
+    } catch {
+      // not reached, or lost before the end
+    }
     await new Promise((resolve) => setTimeout(resolve, AGAIN));
   }
 }

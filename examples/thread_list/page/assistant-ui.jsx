@@ -36,13 +36,18 @@ function useLiveList(runtime, adapter, onRemoved) {
       })();
       return reloading;
     }
-    let isFirst = true;
-    return watchConversations((event) => {
-      if (event.type === "list" && !isFirst) adapter.connected();
+    let wasAway = false;
+    function onEvent(event) {
+      if (event.type === "list" && wasAway) adapter.connected();
+      if (event.type === "list") wasAway = false;
       if (event.type === "removed") onRemoved(event);
-      isFirst = false;
       reload();
-    }, setLive);
+    }
+    function onLink(isLive) {
+      wasAway ||= !isLive;
+      setLive(isLive);
+    }
+    return watchConversations(onEvent, onLink);
   }, [runtime, adapter]);
   return isLive;
 }

@@ -24,17 +24,27 @@ export const getConversation = (at) => request(address(at));
 export const changeConversation = (at, changes) => request(address(at), "PATCH", changes);
 export const deleteConversation = (at) => request(address(at), "DELETE");
 export const markRead = (at, messages) => request(`${address(at)}/read`, "POST", { messages });
-// Loads the messages of a conversation for `useAgentChat`. While the server is away, it tries again: the hook throws the
-// error of a request that failed, which would take the whole page down.
+
+// Reads the messages of a conversation; null if the server refuses. While the server is away or busy, it tries again.
+export async function storedMessages(path, isOver = () => false) {
+  while (!isOver()) {
+    try {
+      const response = await fetch(path);
+      if (response.ok) return await response.json();
+      if (response.status < 500 && response.status !== 429) return null;
+    } catch {
+      // not reached, or lost before the end
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+  }
+  return null;
+}
+
+// For `useAgentChat`: the hook throws the error of a request that failed, which would take the whole page down.
 export async function loadMessages({ url }) {
   const path = new URL(url);
   path.pathname += "/get-messages";
-  for (;;) {
-    const response = await fetch(path).catch(() => null);
-    if (response?.ok) return response.json();
-    if (response && response.status < 500) return []; // refused
-    await new Promise((resolve) => setTimeout(resolve, 2000));
-  }
+  return (await storedMessages(path)) ?? [];
 }
 
 export const whoAmI = () => request("/me");

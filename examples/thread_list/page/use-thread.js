@@ -5,6 +5,7 @@ import { useChat } from "@ai-sdk/react";
 import { useAui, useAuiState } from "@assistant-ui/react";
 import { useAISDKRuntime } from "@assistant-ui/react-ai-sdk";
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from "ai";
+import { storedMessages } from "./conversations.js";
 
 const address = (remoteId) => `/agents/chat/${encodeURIComponent(remoteId)}`;
 
@@ -45,16 +46,14 @@ export function useThread() {
     if (!remoteId || isBusy || revision === known.current) return;
     let isLate = false;
     async function load() {
-      const response = await fetch(`${address(remoteId)}/get-messages?reserve=1`);
-      if (!response.ok || isLate) return;
-      const stored = await response.json();
-      if (isLate) return;
+      const stored = await storedMessages(`${address(remoteId)}/get-messages?reserve=1`, () => isLate);
+      if (stored === null || isLate) return;
       known.current = revision;
       latest.current.setMessages(stored);
       if (custom.status !== "failed") latest.current.clearError(); // the connection was lost, and the answer was not
       if (custom.status === "running") await latest.current.resumeStream();
     }
-    load().catch(() => {}); // the server is away; the list is loaded again when it is back
+    load().catch(() => {}); // the stream was lost; the list is loaded again when the server is back
     return () => {
       isLate = true;
     };
