@@ -219,6 +219,29 @@ async def test_an_approval_is_counted_shown_once_and_answered_in_the_inbox() -> 
             assert tab.problems == []
 
 
+async def test_a_double_click_answers_one_call_and_keys_keep_their_place() -> None:
+    async with running_playground() as playground:
+        for name in ("one", "two", "three"):
+            await said(playground, name, PAY)
+        tab = await playground.open("?name=else")
+        await tab.page.get_by_role("button", name="Approvals").click()
+        entries = tab.page.locator("#inbox-list li")
+        await expect(entries).to_have_count(3)
+        sent: list[str] = []
+        tab.page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+        place = await entries.first.get_by_role("button", name="Approve").bounding_box()
+        assert place
+        await tab.page.mouse.click(place["x"] + 5, place["y"] + 5)
+        await expect(entries).to_have_count(2)  # now the next call is at this place
+        await tab.page.mouse.down(click_count=2)
+        await tab.page.mouse.up(click_count=2)
+        await entries.last.get_by_role("button", name="Deny").press("Enter")
+        await expect(tab.page.get_by_role("heading", name="Waiting for approval")).to_be_focused()
+        await expect(entries).to_have_count(1)
+        assert len([url for url in sent if "/approvals/" in url]) == 2
+        assert tab.problems == []
+
+
 async def test_clear_asks_first() -> None:
     async with running_playground() as playground:
         tab = await playground.open()

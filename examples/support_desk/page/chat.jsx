@@ -150,7 +150,8 @@ function Part({ part, approval }) {
 export function Answer({ approval, withReason, onRefused }) {
   const [state, setState] = useState("");
   const reason = useRef(null);
-  async function answer(approved) {
+  async function answer(event, approved) {
+    if (event.detail > 1) return; // the second click of a double one: another call may be at its place by now
     setState("sending");
     try {
       await request("POST", `/agents/approvals/${approval.id}`, { approved, reason: reason.current?.value.trim() || null });
@@ -163,8 +164,8 @@ export function Answer({ approval, withReason, onRefused }) {
     <>
       {withReason && <input ref={reason} maxLength={1000} aria-label="Reason" placeholder="Reason, for the record and the customer (optional)" />}
       <div className="buttons">
-        <button type="button" disabled={state === "sending"} onClick={() => answer(false)}>Decline</button>
-        <button type="button" disabled={state === "sending"} className="primary" onClick={() => answer(true)}>Approve</button>
+        <button type="button" disabled={state === "sending"} onClick={(event) => answer(event, false)}>Decline</button>
+        <button type="button" disabled={state === "sending"} className="primary" onClick={(event) => answer(event, true)}>Approve</button>
       </div>
       {state && state !== "sending" && !onRefused && <p role="alert">{state}</p>}
     </>

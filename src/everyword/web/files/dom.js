@@ -14,6 +14,11 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
+/** A handler of clicks that leaves out the second click of a double one: something else may be at its place by then. */
+export const onceClicked = (act) => (event) => {
+  if (event.detail < 2) act(event);
+};
+
 const ICONS = {
   copy: "M9 9h10v10H9zM5 15V5h10",
   again: "M20 11a8 8 0 1 0-.8 4.5M20 5v6h-6",

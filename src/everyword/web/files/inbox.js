@@ -1,6 +1,6 @@
 // The inbox: the calls of all conversations that wait for a person, in a dialog, and how many in the sidebar.
 
-import { ago, at, h, keyed, setText } from "./dom.js";
+import { ago, at, h, keyed, onceClicked, setText } from "./dom.js";
 import { argumentsView, expiryText, riskView, whyNot } from "./approval-view.js";
 import { closeBeside } from "./dialogs.js";
 
@@ -41,7 +41,11 @@ export class Inbox {
 
   make(approval) {
     const { tool, summary, risk, input } = approval;
-    const answer = (approved) => () => this.answer(approval, approved);
+    const answer = (approved) =>
+      onceClicked(({ detail }) => {
+        if (detail === 0) at("inbox-title").focus(); // a key: its button goes away with the call
+        this.answer(approval, approved);
+      });
     const go = () => {
       this.dialog.close();
       this.acts.open(approval.kind, approval.name);

@@ -1,7 +1,7 @@
 // Renders tool calls: input, output, and the buttons for approvals and answers; and agents that work as tools.
 
 import { argumentsView, expiryText, riskView, whyNot } from "./approval-view.js";
-import { h, icon, setAttribute, setClass, setText } from "./dom.js";
+import { h, icon, onceClicked, setAttribute, setClass, setText } from "./dom.js";
 import { toolName } from "./fold.js";
 import { showParts } from "./message-parts.js";
 import { fractionOf, jsonView, valueView } from "./json-view.js";
@@ -91,10 +91,11 @@ function showAsk(card, part, state, context) {
 
 /** The question, and what the person has to know: the tool, its summary and its risk, its arguments, the time left. */
 function approval(part, known, { chat }) {
-  const say = (approved) => (event) => {
-    for (const button of event.target.parentElement.querySelectorAll("button")) button.disabled = true;
-    chat.approve(part.toolCallId, approved);
-  };
+  const say = (approved) =>
+    onceClicked((event) => {
+      for (const button of event.target.parentElement.querySelectorAll("button")) button.disabled = true;
+      chat.approve(part.toolCallId, approved);
+    });
   const why = whyNot(known);
   return [
     h("header", {}, h("h4", { className: "asked" }, "Allow this call?"), riskView(known?.risk)),
