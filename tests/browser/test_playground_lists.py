@@ -154,10 +154,38 @@ async def test_a_conversation_is_renamed_archived_brought_back_and_deleted_in_ev
         await choose(two, "A better title", "Delete")
         await dialog.get_by_role("button", name="Delete").click()
         await expect(rows(two).locator(".title")).to_have_text(["the second"])
+        await expect(two.page.locator("#toast")).to_have_text("Deleted: “A better title”.")
         await expect(rows(one).locator(".title")).to_have_text(["New conversation", "the second"])
         await expect(one.page.locator("#toast")).to_contain_text("This conversation was deleted")
         await expect(one.page.locator("#messages li")).to_have_count(0)
         assert [one.problems, two.problems] == [[], []]
+
+
+async def test_keys_keep_their_place_when_conversations_leave_or_move() -> None:
+    async with running_playground() as playground:
+        for name in ("one", "two", "three"):
+            await said(playground, name, f"the {name}")
+        tab = await playground.open("?name=three")
+        await expect(rows(tab)).to_have_count(3)
+        await row(tab, "the two").get_by_role("button").press("Enter")
+        await tab.page.keyboard.press("ArrowDown")
+        await tab.page.keyboard.press("Enter")  # Archive
+        await expect(rows(tab).locator(".title")).to_have_text(["the three", "the one"])
+        await expect(link(tab, "the one")).to_be_focused()
+        await row(tab, "the three").get_by_role("button").press("Enter")
+        await tab.page.keyboard.press("ArrowUp")
+        await tab.page.keyboard.press("Enter")  # Delete
+        await tab.page.get_by_role("alertdialog").get_by_role("button", name="Delete").press("Enter")
+        await expect(tab.page.locator("#toast")).to_have_text("Deleted: “the three”.")
+        await expect(rows(tab).locator(".title")).to_have_text(["New conversation", "the one"])
+        await expect(link(tab, "New conversation")).to_be_focused()
+        await tab.page.keyboard.press("Tab")
+        await expect(link(tab, "the one")).to_be_focused()
+        await said(playground, "zero", "the zero")
+        await said(playground, "one", "the one again")  # moves the row
+        await expect(rows(tab).locator(".title")).to_have_text(["New conversation", "the one", "the zero"])
+        await expect(link(tab, "the one")).to_be_focused()
+        assert tab.problems == []
 
 
 @pytest.mark.parametrize("has_search", [False, True])

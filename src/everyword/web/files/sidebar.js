@@ -58,7 +58,10 @@ export class Sidebar {
     const { text } = this.search;
     const { rows, hasMore, nothing } = text ? this.search.result() : { rows: this.withCurrent(model.list(view)), hasMore: model.hasMore(view), nothing: NOTHING[view] };
     const { kind, name } = this.current ?? {};
+    const focused = this.list.querySelector(":focus-visible");
+    const place = [...this.list.children].findIndex((item) => item.contains(focused));
     keyed(this.list, rows.map((row) => ({ ...row, key: keyOf(row) })), makeItem, (item, row) => this.update(item, row, row.kind === kind && row.name === name));
+    if (focused && document.activeElement !== focused) this.focusAgain(focused, place);
     at("search-box").hidden = !text && rows.length < 2 && !hasMore;
     at("view").hidden = !model.canChange;
     setText(at("view-name"), view === "active" ? "Archived" : "Back to conversations");
@@ -67,6 +70,12 @@ export class Sidebar {
     at("more").hidden = !hasMore;
     at("no-conversations").hidden = rows.length > 0;
     setText(at("no-conversations"), text || model.isLoaded[view] ? nothing : "Loading…");
+  }
+
+  /** Keys go on where they were: in a row that has moved, or beside one that is gone. */
+  focusAgain(focused, place) {
+    const { children } = this.list;
+    (focused.isConnected ? focused : children[Math.min(place, children.length - 1)]?.firstChild ?? at("new-chat")).focus();
   }
 
   /** The conversation on the page is in the list before it has a question. */
@@ -159,7 +168,7 @@ export class Sidebar {
   async remove(row) {
     const text = `“${titleOf(row)}”, with its messages and everything else that its agent has stored, is deleted for everybody. This cannot be undone.`;
     if (!(await confirmed({ title: "Delete this conversation?", text, yes: "Delete" }))) return;
-    await this.attempt(() => this.model.delete(row));
+    if (await this.attempt(() => this.model.delete(row))) this.acts.tell(`Deleted: “${titleOf(row)}”.`);
   }
 
   /** Do something that the server may refuse; true if it did not. */
