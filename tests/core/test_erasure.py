@@ -106,7 +106,9 @@ def accepted(principal: Identity = ANN, **more: Any) -> TurnAccepted:
         "principal": principal,
         **more,
     }
-    return TurnAccepted(T, RequestId(f"r-{WORD}"), TurnKind.CHAT, GENERATION, N, NodeId(1), MessageId("a"), **given)
+    return replace(
+        TurnAccepted(T, RequestId(f"r-{WORD}"), TurnKind.CHAT, GENERATION, N, NodeId(1), MessageId("a")), **given
+    )
 
 
 def rewritten(*events: Event, **more: Any) -> list[Event]:
@@ -125,6 +127,10 @@ def has_word(event: Event) -> bool:
 call = {"type": "tool-place", "toolCallId": "c1", "state": "output-available", "input": {}, "output": {"city": WORD}}
 reason = {"type": "tool-pay", "toolCallId": "c2", "state": "approval-responded", "input": {}}
 reason |= {"approval": {"id": "x", "approved": True, "reason": WORD}}
+
+COPIED: dict[str, Any] = {"kind": TurnKind.CONTINUATION, "messages": [], "message_ids": [], "owner": None}
+COPIED |= {"client_tools": Raw(b"null"), "trigger": "submit-message", "request": RequestId("r-bob")}
+"""A continuation of Bob's answer with the body of the turn before it, which was Ann's."""
 
 LONG_TITLE = f"All about {WORD} " + "and more " * 20
 
@@ -146,6 +152,15 @@ PERSONAL: list[list[Event]] = [
         MessageReplaced(N, message("a", "Good.", None, "assistant", call, reason)),
         MessagesPut([Placed(NodeId(4), N, MessageId("b"), "assistant", message("b", "x", None, "assistant", call))]),
     ],
+    [
+        CallAnswered(N, CallId("c1"), "result", to_raw({"city": WORD}), turn=T, principal=ANN),
+        Chunk(
+            T, Attempt(1), 4, to_raw({"type": "tool-output-available", "toolCallId": "c1", "output": {"city": WORD}})
+        ),
+        CallAnswered(N, CallId("c3"), "error", to_raw(WORD), turn=T, principal=ANN),
+        Chunk(T, Attempt(1), 5, to_raw({"type": "tool-output-error", "toolCallId": "c3", "errorText": WORD})),
+    ],
+    [accepted(), accepted(BOB, **COPIED)],
     [CancelRequested(T, by=ANN.id)],
     [accepted(), TurnEnded(T, Outcome.ERROR, error="It failed.", detail=f"ValueError: {WORD}")],
     [MessagesPut([placed(ANN), placed(BOB, 2, "hi")])],
@@ -341,7 +356,7 @@ def test_answers_to_calls_are_replaced_in_copies_of_their_message_too() -> None:
     source = Eraser(target())
     for event in (asked, answered):
         source.rewrite(event)
-    assert source.answered == {(MessageId("a"), CallId("c1"))}
+    assert source.answered == {(MessageId("a"), CallId("c1"), "result")}
 
     copy = Placed(NodeId(1), None, MessageId("a"), "assistant", message("a", "Good.", None, "assistant", call))
     other = Placed(NodeId(2), NodeId(1), MessageId("b"), "assistant", message("b", "x", None, "assistant", call))
@@ -354,6 +369,29 @@ def test_answers_to_calls_are_replaced_in_copies_of_their_message_too() -> None:
     new, beside = given.rewrite(fork), Eraser(given.target).rewrite(MessagesPut([other]))
     assert new is not None and not has_word(new)
     assert beside is not None and has_word(beside), "the same id in another message may be another call"
+
+
+def test_the_result_of_a_call_that_was_approved_with_a_reason_stays() -> None:
+    approved = CallAnswered(N, CallId("c2"), "approval", to_raw({"approved": True, "reason": WORD}), principal=ANN)
+    paid = {**reason, "state": "output-available", "output": "paid 5"}
+    chunk = Chunk(T, Attempt(1), 4, to_raw({"type": "tool-output-available", "toolCallId": "c2", "output": "paid 5"}))
+    ended = MessageEnded(T, N, message("a", "Good.", None, "assistant", paid))
+    source = Eraser(target())
+    for event in (accepted(BOB, messages=[], owner="pk-bob"), approved):
+        source.rewrite(event)
+    copy = MessagesPut([Placed(NodeId(1), None, MessageId("a"), "assistant", ended.message)], cause="forked")
+    fork = Eraser(target(answered=frozenset(source.answered))).rewrite(copy)
+    _, same, new = rewritten(approved, chunk, ended)
+    assert same == chunk and isinstance(new, MessageEnded) and isinstance(fork, MessagesPut)
+    for body in (new.message, fork.messages[0].message):
+        part = json.loads(bytes(body))["parts"][1]
+        assert part["output"] == "paid 5" and part["approval"] == {"id": "x", "approved": True}
+
+
+def test_a_body_that_another_principal_sent_too_stays_in_its_continuations() -> None:
+    both = [accepted(), accepted(BOB, messages=[], owner="pk-bob"), accepted(BOB, **COPIED)]
+    (*_, turn) = rewritten(*both)
+    assert isinstance(turn, TurnAccepted) and turn == both[-1]
 
 
 def test_messages_of_another_author_in_a_turn_of_the_principal_stay() -> None:

@@ -55,7 +55,7 @@ class Room(AIChatAgent[Any]):
     fails: ClassVar[bool] = False
     """Whether `on_erase` raises."""
     held: ClassVar[Gate]
-    """Holds the answers to questions with the word `hold`."""
+    """Holds the answers to questions with the word `hold`, and those with `stay` behind their call."""
 
     async def on_erase(self, principal: Principal) -> None:
         assert principal.id.startswith(("ann", "erased-"))
@@ -98,6 +98,12 @@ class Room(AIChatAgent[Any]):
         await fiber.stash({"text": text})
         await asyncio.Event().wait()
 
+    async def _call(self, call: dict[str, Any], *, is_held: bool) -> AsyncIterator[dict[str, Any]]:
+        """Call a tool; if so asked, the answer goes on after the call."""
+        yield {"type": "tool-input-available", **call}
+        if is_held:
+            await self.held.wait()
+
     async def on_chat_message(self, turn: Any) -> AsyncIterator[Any]:
         text = self.messages[-1].text
         if "hold" in text:
@@ -108,7 +114,7 @@ class Room(AIChatAgent[Any]):
             if name is not None and step.number == 1 and not turn.continuation:
                 input: dict[str, Any] = {"amount": 5} if name == "pay" else {}
                 call = {"toolCallId": f"{name}-{turn.id}", "toolName": name, "input": input}
-                async for chunk in step.run([{"type": "tool-input-available", **call}]):
+                async for chunk in step.run(self._call(call, is_held="stay" in text)):
                     yield chunk
             else:
                 quote = f"You said {text}" if "quote" in text else "Good."

@@ -300,6 +300,32 @@ async def test_what_a_person_gave_to_tools_is_replaced_in_forks_too(store: str, 
     assert await words_left(store, tmp_path) == []
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_result_that_was_given_while_the_answer_was_written_is_replaced_in_its_chunk(
+    is_open: bool, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Room, "held", Gate(), raising=False)
+    app = make_app(store)
+    async with serving(app) as url:
+        async with tab(url, BOB) as bob, tab(url, ANN) as ann:
+            await asked(bob, "b1", "Hello from Bob")
+            await bob.ask("b2", "what place, and stay")
+            await ann.until(lambda frame: "tool-input-available" in frame.get("body", ""))
+            await ann.answer("place-b2", {"city": WORD}, toolName="place")
+            await bob.until(lambda frame: "tool-output-available" in str(frame))
+            if not is_open:
+                Room.held.open()
+                await bob.ended("b2")
+                await app.get(Room, "room").wait_until_stable()
+            assert (await app.principals.erase(ANN)).is_complete
+        Room.held.open()
+        await app.get(Room, "room").wait_until_stable()
+        answer = (await app.get(Room, "room").get_messages())[-1].to_dict()
+        assert ERASED_TEXT in str(answer) and "Good." in str(answer)
+        assert await words_left(store, tmp_path) == []
+    assert await words_left(store, tmp_path) == []
+
+
 async def test_an_owned_conversation_that_changes_while_they_are_listed_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

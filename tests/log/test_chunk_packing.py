@@ -14,10 +14,10 @@ from msgspec import Raw
 from msgspec.structs import astuple
 
 from everyword.errors import LogCorrupt
-from everyword.events import Chunk, encode_event
+from everyword.events import Chunk, decode_event, encode_event
 from everyword.ids import Attempt, Millis, Seq, TurnId
 from everyword.log.base import Entry
-from everyword.log.chunk_packing import MAX_PACKED_BYTES, pack, unpack
+from everyword.log.chunk_packing import MAX_PACKED_BYTES, chunks_in_row, pack, repack, unpack
 from everyword.log.memory import MemoryLog
 from everyword.log.sqlite import pending_events, queries
 from tests.log.building import (
@@ -96,6 +96,24 @@ def through(entries: list[Entry]) -> list[Entry]:
 def test_what_is_packed_comes_out_byte_for_byte(drawn: list[Chunk | None]) -> None:
     entries = entries_of(drawn)
     assert through(entries) == entries
+
+
+@given(st.lists(CHUNKS, min_size=1, max_size=12), st.sets(st.integers(1, 12)))
+def test_chunks_that_are_replaced_in_their_rows_are_read_and_all_others_are_as_before(
+    drawn: list[Chunk | None], replaced: set[int]
+) -> None:
+    body = Raw(b'{"type":"tool-output-available","toolCallId":"c","output":"gone"}')
+    entries, chunks = entries_of(drawn), dict[Seq, bytes]()
+    for seq, entry in enumerate(entries, start=1):
+        event = decode_event(entry.body)
+        if seq in replaced and isinstance(event, Chunk) and not event.transient:
+            chunks[Seq(seq)] = encode_event(msgspec.structs.replace(event, body=body))
+    last, found = 0, []
+    for _, _, more, row in pack(entries):
+        last += more + 1
+        new = chunks_in_row(chunks, last, more)
+        found += unpack(repack(row, more, new), more) if more else [new.get(0, row)]
+    assert found == [chunks.get(Seq(seq), entry.body) for seq, entry in enumerate(entries, start=1)]
 
 
 def test_any_three_chunks_in_a_row_come_out_as_they_went_in() -> None:

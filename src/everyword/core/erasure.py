@@ -21,6 +21,7 @@ from ..events import (
     ABSENT,
     AgentCreated,
     AgentDestroyed,
+    AnswerKind,
     ApprovalRequested,
     AttemptDelayed,
     AttemptInterrupted,
@@ -80,12 +81,17 @@ FILL_STREAM: Final = "_rsm_generate_response"
 _TEXTS: Final = frozenset({"title", "preview", "summary"})
 """Fields of a notification that may quote the principal."""
 
+_RESULT_CHUNK: Final = b'{"type":"tool-output-'
+"""The beginning of a chunk with the result of a tool."""
+
+_RESULT_FIELDS: Final = ("output", "errorText")
+
 _TRIGGERS: Final = frozenset({"submit-message", "regenerate-message"})
 
 E = TypeVar("E", bound=Event)
 
-Answered = tuple[MessageId, CallId]
-"""A call of a message."""
+Answered = tuple[MessageId, CallId, AnswerKind]
+"""A call of a message, and what it was answered with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,7 @@ class Eraser:
     answered: set[Answered] = field(default_factory=set)
     """Calls of which the principal's answer is in the message: copies of it have it, too."""
     _message_ids: dict[NodeId, MessageId] = field(default_factory=dict)
-    _copied_calls: dict[MessageId, set[CallId]] = field(default_factory=dict)
+    _copied_calls: dict[MessageId, set[tuple[CallId, AnswerKind]]] = field(default_factory=dict)
     """The same for messages that were copied to here."""
     _runs: set[RunId] = field(default_factory=set)
     _nodes: set[NodeId] = field(default_factory=set)
@@ -152,8 +158,12 @@ class Eraser:
     """Streams of a `ResumableStreamManager`, by id: the job that fills one tells whose it is."""
     _answers: set[MessageId] = field(default_factory=set)
     """Ids of the answers from these streams."""
-    _calls: set[CallId] = field(default_factory=set)
-    """Calls that the principal answered."""
+    _results: set[CallId] = field(default_factory=set)
+    """Calls of which the principal gave the result."""
+    _reasons: set[CallId] = field(default_factory=set)
+    """Calls that the principal approved or denied with a reason. Their results are those of the agent's tools."""
+    _bodies: dict[bytes, bool] = field(default_factory=dict)
+    """Bodies of requests, by hash; True for those that only the principal's had."""
     _requests: set[str] = field(default_factory=set)
     """Request ids of the principal's clients."""
     _titles: set[str] = field(default_factory=set)
@@ -162,8 +172,8 @@ class Eraser:
     """Client names (`_pk`) of other principals."""
 
     def __post_init__(self) -> None:
-        for message, call in self.target.answered:
-            self._copied_calls.setdefault(message, set()).add(call)
+        for message, call, kind in self.target.answered:
+            self._copied_calls.setdefault(message, set()).add((call, kind))
 
     def rewrite(self, event: Event) -> Event | None:
         """Return the event as it is to be, the same object if nothing changes; None to delete it."""
@@ -174,7 +184,7 @@ class Eraser:
                 known = event.owner is None or event.owner in self._owners
                 return event if known else replace(event, owner=None, origin=None)
             case Chunk():
-                return None if self._drops_answer(event.turn) else event
+                return self._chunk(event)
             case CallAnswered():
                 return self._answered(event)
             case ApprovalRequested():
@@ -244,6 +254,7 @@ class Eraser:
             self._owners.add(event.owner)
         elif event.owner is not None and event.owner not in self._owners:  # perhaps the principal's: it answered a call
             event = self._counted("turns", event, owner=None, origin=None, client_tools=ABSENT)
+        event = self._without_copied_body(event, is_ours=is_ours)
         placed = self._placed(event.messages, is_ours=is_ours)
         ids = [MessageId(self.target.opaque(each)) if each in self._ids else each for each in event.message_ids]
         if not is_ours:
@@ -265,6 +276,16 @@ class Eraser:
             trace=None,
         )
 
+    def _without_copied_body(self, event: TurnAccepted, *, is_ours: bool) -> TurnAccepted:
+        """Return the turn; a continuation of another's answer without the body of the principal's turn before it."""
+        if bytes(event.body) == bytes(ABSENT):
+            return event
+        body = hashlib.blake2b(event.body, digest_size=16).digest()
+        if is_ours or not event.kind.extends:
+            self._bodies[body] = is_ours and self._bodies.get(body, True)
+            return event
+        return self._counted("turns", event, body=ABSENT) if self._bodies.get(body, False) else event
+
     def _ended(self, event: TurnEnded) -> TurnEnded:
         self.open_turns.pop(event.turn, None)
         if event.turn not in self.turns:
@@ -273,6 +294,18 @@ class Eraser:
             return event
         error = ERASED_TEXT if self.target.with_answers and event.error is not None else event.error
         return self._counted("error texts", event, detail=None, error=error)
+
+    def _chunk(self, event: Chunk) -> Chunk | None:
+        """Return a chunk; the one that shows a result of the principal's to the readers of a stream without it."""
+        if self._drops_answer(event.turn):
+            return None
+        if not self._results or not bytes(event.body).startswith(_RESULT_CHUNK):
+            return event
+        chunk = msgspec.json.decode(event.body)
+        if chunk.get("toolCallId") not in self._results:
+            return event
+        kept = {name: ERASED_TEXT if name in _RESULT_FIELDS else value for name, value in chunk.items()}
+        return replace(event, body=to_raw(kept)) if kept != chunk else event
 
     def _drops_answer(self, turn: TurnId) -> bool:
         return self.target.with_answers and turn in self.turns
@@ -294,7 +327,8 @@ class Eraser:
     def _place(self, placed: Placed, *, is_ours: bool) -> Placed:
         message = msgspec.json.decode(placed.message)
         self._message_ids[placed.node] = placed.id
-        self._calls |= self._copied_calls.get(placed.id, set())
+        for call, kind in self._copied_calls.get(placed.id, ()):
+            self._note_answer(call, kind)
         if are_words_of(self.target, message, placed.role, is_ours=is_ours):
             self._nodes.add(placed.node)
             self._ids.add(placed.id)
@@ -325,18 +359,16 @@ class Eraser:
 
     def _parts(self, parts: list[Any]) -> list[Any]:
         """Return the parts without what the principal gave to tools; the same list if nothing changes."""
-        if not any(isinstance(part, dict) and part.get("toolCallId") in self._calls for part in parts):
+        answered = self._results | self._reasons
+        if not any(isinstance(part, dict) and part.get("toolCallId") in answered for part in parts):
             return parts
-        return [self._part(part) for part in parts]
+        return [self._part(part) if isinstance(part, dict) else part for part in parts]
 
-    def _part(self, part: Any) -> Any:
-        if not isinstance(part, dict) or part.get("toolCallId") not in self._calls:
-            return part
-        kept = dict(part)
-        for name in ("output", "errorText"):
-            if name in kept:
-                kept[name] = ERASED_TEXT
-        if isinstance(kept.get("approval"), dict):
+    def _part(self, part: dict[str, Any]) -> dict[str, Any]:
+        kept, call = dict(part), part.get("toolCallId")
+        if call in self._results:
+            kept |= {name: ERASED_TEXT for name in _RESULT_FIELDS if name in kept}
+        if call in self._reasons and isinstance(kept.get("approval"), dict):
             kept["approval"] = {name: value for name, value in kept["approval"].items() if name != "reason"}
         return kept
 
@@ -348,12 +380,15 @@ class Eraser:
         if event.kind == "approval":
             value = {"approved": msgspec.json.decode(event.value).get("approved")}
         if event.kind != "approval" or msgspec.json.decode(event.value).get("reason") is not None:
-            self._calls.add(event.call)
+            self._note_answer(event.call, event.kind)
             if (message := self._message_ids.get(event.node)) is not None:
-                self.answered.add((message, event.call))
+                self.answered.add((message, event.call, event.kind))
         who = Identity(self.target.alias) if event.principal is not None else None
         by = self._id(event.by) if event.by is not None else None
         return self._counted("answers to calls", event, value=to_raw(value), by=by, origin=None, principal=who)
+
+    def _note_answer(self, call: CallId, kind: AnswerKind) -> None:
+        (self._reasons if kind == "approval" else self._results).add(call)
 
     def _requested(self, event: ApprovalRequested) -> ApprovalRequested:
         approvers = [self._id(each) for each in event.approvers]

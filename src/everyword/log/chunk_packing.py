@@ -10,13 +10,14 @@ Packing depends on how a chunk is encoded (`events.Chunk`): an entry that looks 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ..ids import Seq
 from .base import Entry
 
-__all__ = ["MAX_PACKED_BYTES", "Packed", "pack", "unpack"]
+__all__ = ["MAX_PACKED_BYTES", "Packed", "chunks_in_row", "pack", "repack", "unpack"]
 
 MAX_PACKED_BYTES = 3_980
 """Bytes of a packed row at most: it fits into one page, so that no chain of overflow pages has to be followed."""
@@ -98,6 +99,19 @@ def unpack(body: bytes | str, more: int) -> list[bytes]:
             stem = _stem(chunk)
         events.append(b"%b%b%d%b%b}" % (head, _INDEX, index, _BODY, chunk))
     return events
+
+
+def chunks_in_row(chunks: Mapping[Seq, bytes], last: int, more: int) -> dict[int, bytes]:
+    """Return those of some chunks, given by seq, that are in the row of event `last`, by their place in the row."""
+    return {seq - last + more: body for seq, body in chunks.items() if last - more <= seq <= last}
+
+
+def repack(body: bytes | str, more: int, new: Mapping[int, bytes]) -> bytes:
+    """Return a packed row with other chunks in the place of some, by their place in the row. It may be longer."""
+    events = [new.get(place, event) for place, event in enumerate(unpack(body, more))]
+    first, _, rest = events[0].partition(_BODY)
+    bodies = [rest[:-1], *(each.partition(_BODY)[2][:-1] for each in events[1:])]
+    return b"%b%b%b]}" % (first, _BODIES, b",".join(bodies))
 
 
 def _cut(entry: Entry) -> tuple[bytes, int, bytes]:

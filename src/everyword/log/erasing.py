@@ -23,12 +23,14 @@ class Rewriting(msgspec.Struct, frozen=True):
     epoch: Epoch
     """The epoch of the caller's lease."""
     events: Sequence[tuple[Seq, bytes]]
-    """The new bodies of events, by seq. Never of chunks, which are packed."""
+    """The new bodies of events, by seq, but for chunks."""
     turns: Sequence[TurnId]
     """Turns whose chunks are deleted. They have ended."""
     rows: Sequence[Row]
     """All rows of the agent, as the rewritten log implies them."""
     wake: Millis | None
+    chunks: Sequence[tuple[Seq, bytes]] = ()
+    """The new bodies of chunks, by seq. A row of a store may have several."""
 
 
 class ErasureNote(msgspec.Struct, frozen=True):

@@ -348,7 +348,7 @@ class _MemoryErasure:
         log = self._logs.get(rewriting.agent)
         if log is None or log.epoch != rewriting.epoch:
             raise Fenced(f"unable to rewrite the log of {rewriting.agent!r}; its lease has another holder")
-        new, turns = dict(rewriting.events), set(rewriting.turns)
+        new, turns = dict([*rewriting.events, *rewriting.chunks]), set(rewriting.turns)
         states = [event.seq for event in log.events if event.kind == "state.set"]
         gone = {event.seq for event in log.events if event.kind == "chunk" and event.turn in turns} | set(states[:-1])
         pairs = list(zip(log.events, log.arrivals, strict=True))

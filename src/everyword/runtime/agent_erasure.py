@@ -18,7 +18,7 @@ from ..core.search_rows import search_rows
 from ..core.state import State
 from ..core.wanted import wanted
 from ..errors import LogCorrupt, UsageError
-from ..events import Identity, decode_event, encode_event
+from ..events import Chunk, Identity, decode_event, encode_event
 from ..ids import AgentId, FiberId, JobId, RequestId, Seq, children_prefix, root_id
 from ..log.base import Activation
 from ..log.erasing import Rewriting, StoreErasure
@@ -104,7 +104,7 @@ async def erase_from_agent(directory: Directory, agent: AgentId, target: Target)
 
 async def _erase(directory: Directory, agent: AgentId, activation: Activation, target: Target) -> AgentErased:
     eraser, state, rows = Eraser(target), State(), Projections()
-    changed: list[tuple[Seq, bytes]] = []
+    changed, chunks = list[tuple[Seq, bytes]](), list[tuple[Seq, bytes]]()
     states, cursor, files = 0, Seq(0), set[str]()
     while page := await directory.store.read(agent, cursor, PAGE):
         for stored in page:
@@ -119,7 +119,7 @@ async def _erase(directory: Directory, agent: AgentId, activation: Activation, t
             except (msgspec.DecodeError, AssertionError, KeyError, ValueError) as exc:
                 raise LogCorrupt(f"unable to rewrite {agent!r}; event {stored.seq} cannot be used ({exc})") from exc
             if new is not event:
-                changed.append((stored.seq, encode_event(new)))
+                (chunks if isinstance(new, Chunk) else changed).append((stored.seq, encode_event(new)))
                 files |= find_references(stored.body)
         cursor = page[-1].seq
     superseded = max(states - 1, 0)
@@ -128,7 +128,7 @@ async def _erase(directory: Directory, agent: AgentId, activation: Activation, t
     turns = sorted(eraser.turns - set(eraser.open_turns)) if target.with_answers else []
     if changed or superseded or turns:
         rewriting = Rewriting(
-            agent, activation.epoch, changed, turns, rows.rows(), wanted(state, directory.clock.now()).wake
+            agent, activation.epoch, changed, turns, rows.rows(), wanted(state, directory.clock.now()).wake, chunks
         )
         # First: once the log is rewritten, nothing says which attachments were those of the principal.
         deleted = await _delete_files(directory, agent, files, rewriting.rows)

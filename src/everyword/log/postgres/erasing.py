@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from ...errors import Fenced
-from ...ids import AgentId, children_prefix
+from ...ids import AgentId, Seq, children_prefix
+from ..chunk_packing import chunks_in_row, repack
 from ..erasing import ErasureNote, Rewriting
 from .agent_leases import AgentLeases
 from .connection import Connector
@@ -64,12 +65,25 @@ class PostgresErasure:
             events = [seq for seq, _ in rewriting.events], [body for _, body in rewriting.events]
             async with connection.transaction():
                 is_ours = await connection.fetchval(sql["rewrite"], *fence, *proof, *events, list(rewriting.turns))
+                if is_ours and rewriting.chunks:
+                    await self._rewrite_chunks(connection, lease.key, dict(rewriting.chunks))
                 if not is_ours or not await connection.fetchval(
                     sql["replace_rows"], *fence, *proof, *pending.arguments()
                 ):
                     raise Fenced(f"unable to rewrite the log of {rewriting.agent!r}; it has another owner now")
 
         await self._writer().submit(f"rewrite the log of {rewriting.agent!r}", rewrite)
+
+    async def _rewrite_chunks(self, connection: Any, key: int, chunks: Mapping[Seq, bytes]) -> None:
+        """Rewrite chunks, in a transaction that has checked the lease."""
+        rows = await connection.fetch(self._connector.sql["rows_of_chunks"], key, list(chunks))
+        seqs, parts, bodies = list[int](), list[int](), list[bytes]()
+        for seq, part, more, body in rows:
+            changed = chunks_in_row(chunks, seq, more)
+            seqs.append(seq)
+            parts.append(part)
+            bodies.append(repack(body, more, changed) if more else changed[0])
+        await connection.execute(self._connector.sql["rewrite_chunks"], key, seqs, parts, bodies)
 
     async def rename_destroyed(self, agent: AgentId, to: AgentId) -> None:
         async def rename(connection: Any, fence: Fence) -> None:

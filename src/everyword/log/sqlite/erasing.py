@@ -12,6 +12,7 @@ import msgspec
 
 from ...errors import Fenced, LogUnavailable
 from ...ids import AgentId
+from ..chunk_packing import chunks_in_row, repack
 from ..erasing import ErasureNote, Rewriting
 from .queries import Reader
 from .reader_pool import ReaderPool
@@ -100,12 +101,17 @@ def _rewrite(transaction: Transaction, rewriting: Rewriting) -> None:
     transaction.write_pending()
     execute, connection = transaction.connection.execute, transaction.connection
     places = execute(SQL["event_places"], (lease.key, lease.head.id)).fetchall()
-    arrivals = {seq: arrival for arrival, seq, _, _ in places}
+    arrivals = {seq: arrival for arrival, seq, *_ in places}
     new = [(body, arrivals[seq]) for seq, body in rewriting.events]
+    chunks = dict(rewriting.chunks)
+    for arrival, seq, kind, _, more in places:
+        if chunks and kind == "chunk" and (changed := chunks_in_row(chunks, seq, more)):
+            (body,) = execute(SQL["event_body"], (arrival,)).fetchone()
+            new.append((repack(body, more, changed) if more else changed[0], arrival))
     connection.executemany(SQL["rewrite_event"], new)
     turns = set(rewriting.turns)
-    answers = [(arrival, 0) for arrival, _, kind, turn in places if kind == "chunk" and turn in turns]
-    states = sorted(arrival for arrival, _, kind, _ in places if kind == "state.set")
+    answers = [(arrival, 0) for arrival, _, kind, turn, _ in places if kind == "chunk" and turn in turns]
+    states = sorted(arrival for arrival, _, kind, *_ in places if kind == "state.set")
     doomed = [*answers, *((arrival, 1) for arrival in states[:-1])]
     if doomed:
         connection.executemany(SQL["doom_event"], doomed)

@@ -326,6 +326,14 @@ select a.key, a.id, exists (select from everyword.event e
 -- name: rewrite
 select everyword.rewrite_1($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
+-- name: rows_of_chunks
+select seq, part, more, body from everyword.event e where agent = $1 and kind = 'chunk'
+  and exists (select from unnest($2::bigint[]) as changed (seq) where changed.seq between e.seq - e.more and e.seq);
+
+-- name: rewrite_chunks
+update everyword.event e set body = new.body from unnest($2::bigint[], $3::int[], $4::bytea[]) as new (seq, part, body)
+  where e.agent = $1 and e.seq = new.seq and e.part = new.part and e.kind = 'chunk';
+
 -- name: rename_destroyed
 update everyword.agent a set id = $2 || '/' || a.key
   where (a.id = $1 or starts_with(a.id, $3)) and a.head = 0 and not exists (select from everyword.event e where e.agent = a.key);

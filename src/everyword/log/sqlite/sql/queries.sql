@@ -441,7 +441,10 @@ WITH RECURSIVE step (id, back) AS (
   SELECT e.id, e.back FROM step AS s CROSS JOIN event AS e ON e.id = s.id - s.back
   WHERE s.back > 0 AND e.agent = ?1
 )
-SELECT e.id, e.seq, e.kind, e.turn FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
+SELECT e.id, e.seq, e.kind, e.turn, e.more FROM step AS s CROSS JOIN event AS e ON e.id = s.id;
+
+-- name: event_body
+SELECT body FROM event WHERE id = ?1;
 
 -- name: rewrite_event
 UPDATE event SET body = ?1 WHERE id = ?2;
