@@ -161,6 +161,7 @@ PERSONAL: list[list[Event]] = [
         Chunk(T, Attempt(1), 5, to_raw({"type": "tool-output-error", "toolCallId": "c3", "errorText": WORD})),
     ],
     [accepted(), accepted(BOB, **COPIED)],
+    [accepted(messages=[], node=NodeId(0), dropped=True)],
     [CancelRequested(T, by=ANN.id)],
     [accepted(), TurnEnded(T, Outcome.ERROR, error="It failed.", detail=f"ValueError: {WORD}")],
     [MessagesPut([placed(ANN), placed(BOB, 2, "hi")])],

@@ -256,7 +256,10 @@ class Eraser:
             event = self._counted("turns", event, owner=None, origin=None, client_tools=ABSENT)
         event = self._without_copied_body(event, is_ours=is_ours)
         placed = self._placed(event.messages, is_ours=is_ours)
-        ids = [MessageId(self.target.opaque(each)) if each in self._ids else each for each in event.message_ids]
+        ours = self._ids
+        if is_ours and event.dropped:  # its messages are nowhere
+            ours = ours | (set(event.message_ids) - set(self._message_ids.values()))
+        ids = [MessageId(self.target.opaque(each)) if each in ours else each for each in event.message_ids]
         if not is_ours:
             is_same = placed is event.messages and ids == event.message_ids
             return event if is_same else replace(event, messages=placed, message_ids=ids)
