@@ -19,6 +19,7 @@ from everyword import AIChatAgent, ChatError, Everyword, Limits, Principal
 from everyword.core.commands import MoveLeaf, RemoveMessages, Submit
 from everyword.ids import AgentId, MessageId, RequestId
 from everyword.messages.sse import SseParser
+from everyword.runtime.records import read_record_with_head
 from everyword.testing import Gate, ManualClock
 from tests.server.kit import PATIENCE, connect, serving
 
@@ -368,6 +369,28 @@ async def test_an_open_page_shows_no_words_of_a_person_that_was_erased() -> None
             async with following(client, path) as fresh:  # beside it, from the same rendering
                 await fresh.until("erased-")
                 assert "BOB" not in fresh.said and "my words" not in fresh.said
+
+
+async def test_a_page_that_is_opened_during_an_erasure_shows_no_words_of_the_person(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (app, client):
+        await app.get(Chat, "ann-1").for_principal(Principal("bob")).save_messages("my words")
+        path = await path_of(app, frozen=False)
+        is_erased = False
+
+        async def read(*given: Any) -> Any:
+            nonlocal is_erased
+            found = await read_record_with_head(*given)
+            if not is_erased:  # the log is rewritten right after it was read
+                is_erased = True
+                assert (await app.principals.erase("bob", answers=True)).is_complete
+            return found
+
+        monkeypatch.setattr("everyword.server.shared_feed.read_record_with_head", read)
+        async with following(client, path) as page:
+            await page.until("This message was deleted.")
+            assert "my words" not in page.said
 
 
 # -- who may share ----------------------------------------------------------------------------------------------------

@@ -95,15 +95,18 @@ class _Feed:
     async def _follow_until_unloaded(self) -> None:
         """Read the log and follow it, until the link is over or the agent is unloaded."""
         directory, agent, share = self._directory, self._shared.agent, self._shared.share.id
-        record, head = await read_record_with_head(directory.store, agent)
         try:
-            async with directory.attach(agent) as loaded, loaded.subscribe(head) as subscription:
-                while record.has_share(share):
-                    if not self._shared.share.frozen:  # of a frozen one, pages have what there is
-                        await self._render(record)
-                    await asyncio.sleep(PACE)
-                    for committed in await subscription.next():
-                        record.apply(committed.event, committed.at)
+            async with directory.attach(agent) as loaded:
+                # While it is loaded: an erasure unloads the agent, and what was read before must not be shown.
+                record, head = await read_record_with_head(directory.store, agent)
+                async with loaded.subscribe(head) as subscription:
+                    subscription.raise_if_stopped()
+                    while record.has_share(share):
+                        if not self._shared.share.frozen:  # of a frozen one, pages have what there is
+                            await self._render(record)
+                        await asyncio.sleep(PACE)
+                        for committed in await subscription.next():
+                            record.apply(committed.event, committed.at)
             self.is_over = True
         except (AgentGone, OwnedElsewhere):
             raise  # the log is gone; or another node has it, and pages come back to find it
