@@ -8,7 +8,7 @@ line of a row's body and no more (`rows.encode_listed`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -31,7 +31,8 @@ from ..rows import (
 )
 from ..search_words import has_word
 
-__all__ = ["AgentLists", "ApprovalQuery", "ConversationQuery", "ListedApproval", "ListedConversation", "SharedAgent"]
+__all__ = ["AgentLists", "ApprovalQuery", "ConversationQuery", "ListChange", "ListedApproval", "ListedConversation"]
+__all__ += ["SharedAgent"]
 __all__ += ["LOOKED_AT", "RARE", "conversation_statement", "find_text", "find_waiting_roots", "select_approvals"]
 __all__ += ["decode_share", "select_conversations", "select_share", "texts_of"]
 
@@ -81,6 +82,19 @@ class SharedAgent(msgspec.Struct, frozen=True):
     share: ShareRecord
 
 
+class ListChange(NamedTuple):
+    """A change that a node made to the lists; two changes are never equal."""
+
+    agent: AgentId
+    """The root agent of the conversation."""
+    is_listed: bool
+    """Whether its row changed. If not, it was removed, or the calls of the conversation changed."""
+    at: Millis
+    """When, by the store's own clock."""
+    owner: str | None = None
+    """Of a conversation that was deleted: its owner, as `listed_owner` writes it."""
+
+
 class ConversationQuery(msgspec.Struct, frozen=True):
     """Which conversations to list, the newest first. Fields that are None select all."""
 
@@ -126,10 +140,10 @@ class AgentLists(Protocol):
         """Return the shared link whose token has this digest; None if there is none, or it was revoked."""
         ...
 
-    async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
-        """Return the present time, and the root agents whose rows nodes changed since `at`, each with when.
+    async def changed_since(self, at: Millis) -> tuple[Millis, list[ListChange]]:
+        """Return the present time, and the last changes that nodes made to root agents' rows since `at`.
 
-        The times are those of the store's own clock. A store of one process returns no agents.
+        The times are those of the store's own clock. A store of one process returns no changes.
         """
         ...
 

@@ -34,6 +34,7 @@ from .lists import (
     AgentLists,
     ApprovalQuery,
     ConversationQuery,
+    ListChange,
     ListedApproval,
     ListedConversation,
     SharedAgent,
@@ -314,7 +315,7 @@ class _MemoryLists:
     async def find_share(self, digest: str) -> SharedAgent | None:
         return select_share(self._rows(), digest)
 
-    async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
+    async def changed_since(self, at: Millis) -> tuple[Millis, list[ListChange]]:
         return at, []
 
     async def texts(self, agent: AgentId) -> list[KeptRow]:

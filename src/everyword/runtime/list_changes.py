@@ -11,9 +11,9 @@ from typing import Any, Final
 from ..errors import AgentStopped, LogError
 from ..ids import AgentId, Millis, root_id
 from ..log.base import Batch, LogStore
-from ..log.lists import ListedConversation
+from ..log.lists import ListChange, ListedConversation
 from ..log.receipt import Receipt
-from ..rows import CONVERSATION, SETTLED, WAITING, KeptRow
+from ..rows import CONVERSATION, SETTLED, WAITING, KeptRow, listed_owner
 from .clock import Clock
 from .commit_loop import OnAppend
 
@@ -82,7 +82,7 @@ class ListChanges:
         self._store, self._clock = store, clock
         self._watchers: set[ListWatcher] = set()
         self._reads: dict[AgentId, asyncio.Task[ListedConversation | None]] = {}
-        self._owners: dict[AgentId, str | None] = {}
+        self._owners: dict[AgentId, str] = {}
         self._poll: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -121,14 +121,17 @@ class ListChanges:
             found = await self._store.lists.find_conversation(agent)
         except LogError:
             return  # the deletion matters more
+        if found is not None:
+            self._remember_owner(agent, listed_owner(found.summary.owner))
+
+    def _remember_owner(self, agent: AgentId, owner: str) -> None:
         if len(self._owners) >= MOST_READS:
             self._owners.clear()
-        if found is not None:
-            self._owners[agent] = found.summary.owner
+        self._owners[agent] = owner
 
-    def last_owner(self, agent: AgentId) -> str | None:
-        """Return whose a deleted conversation was; None if that is not known, or it had no owner."""
-        return self._owners.get(agent)
+    def was_owned(self, agent: AgentId, owner: str) -> bool:
+        """Return whether a deleted conversation was this principal's."""
+        return self._owners.get(agent) == listed_owner(owner)
 
     async def read_once(self, agent: AgentId, read: ReadsConversation) -> ListedConversation | None:
         """Return the conversation of an agent that was noted: all watchers share one reading of each change.
@@ -173,16 +176,18 @@ class ListChanges:
     async def _look_at_other_nodes(self) -> None:
         lists = self._store.lists
         assert lists is not None, "a store that nodes share has lists"
-        known: dict[AgentId, Millis] = {}
+        known = frozenset[ListChange]()
         since: Millis | None = None
         while True:
             try:
                 now, found = await lists.changed_since(Millis((since or 2**62) - OVERLAP))
                 if since is not None:
-                    for agent, at in found:
-                        if known.get(agent) != at:
-                            self.note(agent)
-                    known = dict(found)
+                    for each in found:
+                        if each not in known:
+                            if each.owner is not None:
+                                self._remember_owner(each.agent, each.owner)
+                            self.note(each.agent)
+                    known = frozenset(found)
                 since = now
             except LogError as exc:
                 log.warning("unable to see what other nodes changed in lists; trying again: %s", exc)

@@ -46,9 +46,9 @@ class Listings:
         """Return the conversation of an agent that a watcher was told of, by one reading for all watchers."""
         return await self._running().list_changes.read_once(agent, self.find_conversation)
 
-    def last_owner(self, agent: AgentId) -> str | None:
-        """Return the owner of a deleted conversation; None if it is not known: it is only noted for watchers."""
-        return self._running().list_changes.last_owner(agent)
+    def was_owned(self, agent: AgentId, owner: str) -> bool:
+        """Return whether a conversation that was deleted while there are watchers was this principal's."""
+        return self._running().list_changes.was_owned(agent, owner)
 
     async def approvals(self, query: ApprovalQuery) -> list[ListedApproval]:
         """Return a page of calls that wait for an approval, or were settled."""

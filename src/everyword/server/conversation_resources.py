@@ -122,10 +122,7 @@ class ConversationResources:
         self, caller: ListCaller, kind: str | None, archived: bool | None, limit: int
     ) -> AsyncGenerator[bytes, None]:
         query: dict[str, Any] = {"kind": kind, "archived": archived, "limit": limit}
-        # The owner of a conversation that another node deleted is not known here: `authorize` decides alone.
-        changes = self._app.conversations._changes(
-            {"principal": caller.owner, "reader": caller.principal, **query}, tells_all_deleted=True
-        )
+        changes = self._app.conversations.watch(principal=caller.owner, reader=caller.principal, **query)
         told = ToldConversations(lambda kind, name: self._access.may(caller, kind, name, "list"))
         async with aclosing(changes) as watched:
             async for change in with_pauses(watched):

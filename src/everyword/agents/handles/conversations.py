@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -338,16 +337,8 @@ class Conversations:
         Several changes of one conversation may be told as one. Changes by other nodes come within about a second.
         """
         query = {"principal": principal, "kind": kind, "archived": archived, "limit": limit, "reader": reader}
-        async with aclosing(self._changes(query, tells_all_deleted=principal is None)) as changes:
-            async for change in changes:
-                yield change
-
-    async def _changes(
-        self, query: dict[str, Any], *, tells_all_deleted: bool
-    ) -> AsyncGenerator[ConversationChange, None]:
-        """Yield what `watch` yields; with `tells_all_deleted`, the deletions of all owners."""
-        owner = _id(query["principal"])
-        kinds, lists = self._kinds(query["kind"]), self._app._calls.lists
+        owner = _id(principal)
+        kinds, lists = self._kinds(kind), self._app._calls.lists
         told: dict[tuple[str, str], None] = {}
         with lists.watching() as watcher:
             yield await self._first_page(query, told)
@@ -361,7 +352,7 @@ class Conversations:
                         continue
                     found = await lists.find_changed(agent)
                     place = self._address(agent)
-                    was_owned = tells_all_deleted or lists.last_owner(agent) == owner
+                    was_owned = owner is None or lists.was_owned(agent, owner)
                     is_known = place in told or (found is None and was_owned)
                     change = self._change_of(place, found, query, is_known=is_known)
                     _remember(told, place, is_listed=change is not None and change.conversation is not None)

@@ -12,6 +12,7 @@ from ..lists import (
     RARE,
     ApprovalQuery,
     ConversationQuery,
+    ListChange,
     ListedApproval,
     ListedConversation,
     SharedAgent,
@@ -101,9 +102,9 @@ class PostgresLists:
         found = await self._queries().listed("find_share", digest)
         return decode_share(found[0]["id"], found[0]["body"]) if found else None
 
-    async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
-        found = await self._queries().listed("lists_changed", at)
-        return Millis(found[0]["now_ms"]), [(AgentId(row["id"]), Millis(row["at"])) for row in found if row["id"]]
+    async def changed_since(self, at: Millis) -> tuple[Millis, list[ListChange]]:
+        now, *found = await self._queries().listed("lists_changed", at)
+        return Millis(now["now_ms"]), [ListChange(*tuple(row)[1:]) for row in found]
 
 
 def _terms(query: ConversationQuery) -> list[str]:

@@ -26,6 +26,7 @@ from ...rows import (
 from ..lists import (
     ApprovalQuery,
     ConversationQuery,
+    ListChange,
     ListedApproval,
     ListedConversation,
     SharedAgent,
@@ -106,7 +107,7 @@ class SqliteLists:
         found = await self._all("find_share", (digest,))
         return decode_share(*found[0]) if found else None
 
-    async def changed_since(self, at: Millis) -> tuple[Millis, list[tuple[AgentId, Millis]]]:
+    async def changed_since(self, at: Millis) -> tuple[Millis, list[ListChange]]:
         return at, []
 
     async def texts(self, agent: AgentId) -> list[KeptRow]:

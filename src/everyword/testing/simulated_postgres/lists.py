@@ -122,7 +122,8 @@ def _approvals(
 @statement("lists_changed")
 async def lists_changed(call: Call, since: int) -> list[Row]:
     now = int(call.now)
-    return rows("now_ms id at", [[now, None, None], *([now, each, now] for each in {each for each, _ in _rows(call)})])
+    changed = [[now, each, True, now, None] for each in {each for each, _ in _rows(call)}]
+    return rows("now_ms id is_listed at owner", [[now, None, None, None, None], *changed])
 
 
 @statement("find_share")

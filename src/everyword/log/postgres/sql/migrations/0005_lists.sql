@@ -32,17 +32,20 @@ create table everyword.approval (
 create index approval_by_time on everyword.approval (kind, at, id, key);
 create index approval_by_root on everyword.approval (root, kind, at, id, key);
 
--- Agents of which a row of a list was removed or whose calls changed, for an hour.
-create table everyword.list_change (id text collate "C" primary key, changed bigint not null);
+-- Agents of which a row of a list was removed or whose calls changed, for an hour. `owner` is that of the conversation that
+-- was deleted last.
+create table everyword.list_change (id text collate "C" primary key, changed bigint not null, owner text collate "C");
 create index list_change_by_time on everyword.list_change (changed);
 
 create function everyword.first_line(p_body bytea) returns text[] language sql immutable as $$
   select string_to_array(convert_from(substring(p_body from 1 for position('\x0a'::bytea in p_body) - 1), 'UTF8'), E'\t');
 $$;
 
-create function everyword.note_list_change(p_id text) returns void language sql as $$
-  insert into everyword.list_change (id, changed) values (p_id, everyword.ms(clock_timestamp()))
-    on conflict (id) do update set changed = excluded.changed;
+-- A change is noted with another time than the one before it, also in the same millisecond: nodes compare the times.
+create function everyword.note_list_change(p_id text, p_owner text default null) returns void language sql as $$
+  insert into everyword.list_change as c (id, changed, owner) values (p_id, everyword.ms(clock_timestamp()), p_owner)
+    on conflict (id) do update set
+      changed = greatest(excluded.changed, c.changed + 1), owner = coalesce(excluded.owner, c.owner);
 $$;
 
 create function everyword.put_list_row() returns trigger language plpgsql as $$
@@ -52,11 +55,12 @@ begin
   line := everyword.first_line(new.body);
   if new.kind = 'conversation' then
     if a.root = a.key then
-      insert into everyword.conversation (agent, id, kind, status, archived, updated, owner, changed, body)
+      insert into everyword.conversation as c (agent, id, kind, status, archived, updated, owner, changed, body)
         values (a.key, a.id, split_part(a.id, '/', 1), line[1], line[2] = '1', line[3]::bigint, coalesce(line[4], ''),
           everyword.ms(clock_timestamp()), new.body)
         on conflict (agent) do update set (status, archived, updated, owner, changed, body) = row (
-          excluded.status, excluded.archived, excluded.updated, excluded.owner, excluded.changed, excluded.body);
+          excluded.status, excluded.archived, excluded.updated, excluded.owner,
+          greatest(excluded.changed, c.changed + 1), excluded.body);
     end if;
     return new;
   end if;
@@ -75,7 +79,7 @@ end $$;
 create function everyword.remove_list_row() returns trigger language plpgsql as $$
 begin
   if old.kind = 'conversation' then
-    perform everyword.note_list_change(id) from everyword.conversation where agent = old.agent;
+    perform everyword.note_list_change(id, owner) from everyword.conversation where agent = old.agent;
     delete from everyword.conversation where agent = old.agent;
   else
     perform everyword.note_list_change(root) from everyword.approval
@@ -115,18 +119,17 @@ begin
 end $$;
 
 -- The present time, and agents whose lists changed since a time of the same clock; one row without an agent at least.
--- Commits that were under way at that time may become visible later: the caller asks for some seconds more.
-create function everyword.lists_changed_1(p_since bigint) returns table (now_ms bigint, id text, at bigint)
-language plpgsql as $$
+-- `owner` is null if the conversation was not deleted. Commits that were under way at that time may become visible later:
+-- the caller asks for some seconds more.
+create function everyword.lists_changed_1(p_since bigint)
+returns table (now_ms bigint, id text, is_listed bool, at bigint, owner text) language plpgsql as $$
 #variable_conflict use_column
 declare now bigint := everyword.ms(clock_timestamp());
 begin
   -- Locked rows are left to another look: their writer may wait for rows that this one deletes.
   delete from everyword.list_change where id in (
     select id from everyword.list_change where changed < now - 3600000 for update skip locked);
-  return query select now, null::text, null::bigint union all
-    select now, c.id, max(c.changed) from (
-      select id, changed from everyword.conversation where changed >= p_since
-      union all select id, changed from everyword.list_change where changed >= p_since
-    ) as c group by c.id;
+  return query select now, null::text, null::bool, null::bigint, null::text
+    union all select now, id, true, changed, null from everyword.conversation where changed >= p_since
+    union all select now, id, false, changed, owner from everyword.list_change where changed >= p_since;
 end $$;
