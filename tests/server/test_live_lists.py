@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
+
+import pytest
 
 from everyword import Everyword, Principal
 from everyword.server.node_settings import NodeSettings
@@ -63,3 +66,17 @@ async def test_a_deletion_by_another_node_is_told_to_its_principal_alone(postgre
             assert "older" in await names_told(anns, "older")
             await said(two, "bobs", "hello", "bob")
             assert set(await names_told(bobs, "bobs")) == {"bobs"}
+
+
+@pytest.mark.parametrize("eraser", ["one", "two"])
+async def test_an_erased_conversation_leaves_the_live_lists_of_all_nodes(postgres_url: str, eraser: str) -> None:
+    apps = {name: new_app(postgres_url, name) for name in ("one", "two")}
+    async with asyncio.timeout(PATIENCE), apps["one"], apps["two"]:
+        await said(apps["two"], "anns", "hello", "ann")
+        async with aclosing(apps["one"].conversations.watch()) as changes:
+            assert [each.name for each in (await anext(changes)).page.conversations] == ["anns"]
+            assert (await apps[eraser].principals.erase("ann")).is_complete
+            async for change in changes:
+                if change.type == "removed":
+                    assert change.name == "anns"
+                    return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ __all__ = ["PostgresErasure"]
 
 AGENTS: Final = 200
 """Agents whose logs one statement looks through."""
+
+SEEN: Final = 3.0
+"""Seconds after which other nodes have told their watchers of lists what was deleted: they look every second."""
 
 VACUUM: Final = (
     "replaced rows stay in the files of the tables until `vacuum full` writes these anew, and in the write-ahead log "
@@ -91,12 +95,24 @@ class PostgresErasure:
             for each in [each for each in self._leases if each == agent or each.startswith(below)]:
                 self._leases.drop(each)
             await connection.execute(self._connector.sql["rename_destroyed"], agent, to, below)
-            await connection.execute(self._connector.sql["forget_list_change"], agent)
+            await connection.execute(self._connector.sql["mark_erased_change"], agent)
 
         await self._writer().submit("rename a destroyed agent", rename)
 
     async def scrub(self) -> str | None:
+        if found := await self._queries().listed("erased_changes"):
+            await self._forget_changes(has_readers=found[0]["is_read"])
         return VACUUM
+
+    async def _forget_changes(self, *, has_readers: bool) -> None:
+        """Forget the names of erased conversations. Other nodes read them, to tell their watchers."""
+
+        async def forget(connection: Any, fence: Fence) -> None:
+            await connection.execute(self._connector.sql["forget_erased_changes"])
+
+        if has_readers:
+            await asyncio.sleep(SEEN)
+        await self._writer().submit("forget the names of erased conversations", forget)
 
     async def put_notes(self, notes: Sequence[ErasureNote]) -> None:
         async def put(connection: Any, fence: Fence) -> None:

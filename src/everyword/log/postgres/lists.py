@@ -103,8 +103,8 @@ class PostgresLists:
         return decode_share(found[0]["id"], found[0]["body"]) if found else None
 
     async def changed_since(self, at: Millis) -> tuple[Millis, list[ListChange]]:
-        now, *found = await self._queries().listed("lists_changed", at)
-        return Millis(now["now_ms"]), [ListChange(*tuple(row)[1:]) for row in found]
+        found = await self._queries().listed("lists_changed", at)
+        return Millis(found[0]["now_ms"]), [ListChange(*tuple(row)[1:]) for row in found if row["id"] is not None]
 
 
 def _terms(query: ConversationQuery) -> list[str]:

@@ -338,8 +338,16 @@ update everyword.event e set body = new.body from unnest($2::bigint[], $3::int[]
 update everyword.agent a set id = $2 || '/' || a.key
   where (a.id = $1 or starts_with(a.id, $3)) and a.head = 0 and not exists (select from everyword.event e where e.agent = a.key);
 
--- name: forget_list_change
-delete from everyword.list_change where id = $1;
+-- name: mark_erased_change
+update everyword.list_change set is_erased = true where id = $1;
+
+-- name: erased_changes
+-- Returns no row if there are none.
+select (select count(*) from everyword.node where state <> 'gone') > 1 as is_read
+  from everyword.list_change where is_erased limit 1;
+
+-- name: forget_erased_changes
+delete from everyword.list_change where is_erased;
 
 -- name: put_erasure_notes
 insert into everyword.erasure (id, key, body) select * from unnest($1::text[], $2::text[], $3::bytea[])

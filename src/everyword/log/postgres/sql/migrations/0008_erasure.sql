@@ -2,6 +2,9 @@
 create table everyword.erasure (id text collate "C" not null, key text collate "C" not null, body bytea not null,
   primary key (id, key));
 
+-- Conversations that were deleted because their owner is erased: their names are forgotten once other nodes have seen them.
+alter table everyword.list_change add column is_erased bool not null default false;
+
 -- Rewrite events of an agent, delete the chunks of some turns and all states but the last one. The caller replaces the
 -- rows in the same transaction.
 create function everyword.rewrite_1(
