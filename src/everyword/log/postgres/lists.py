@@ -47,6 +47,7 @@ class PostgresLists:
             found += [ListedConversation(AgentId(row["id"]), _summary(row["body"]), row["waits"]) for row in rows]
         found = [each for each in found if query.owner is None or each.summary.owner == query.owner]
         if query.archived is None:
+            found = [*{each.agent: each for each in found}.values()]  # one may have been archived meanwhile
             found.sort(key=lambda each: (each.summary.updated_at, each.agent.encode()), reverse=True)
         return found[: query.limit]
 

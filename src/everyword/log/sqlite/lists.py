@@ -71,18 +71,10 @@ class SqliteLists:
         self._readers = readers
 
     async def conversations(self, query: ConversationQuery) -> list[ListedConversation]:
-        found: list[ListedConversation] = []
-        for archived in (False, True) if query.archived is None else (query.archived,):
-            name, values = _conversation_statement(query, archived=archived)
-            if query.words:
-                searched = partial(search_conversations, query, name, values)
-                found += [
-                    ListedConversation(AgentId(agent), _summary(body), bool(waits), text)
-                    for agent, body, waits, text in await self._readers.run("the lists", searched)
-                ]
-                continue
-            rows = await self._all(name, values)
-            found += [ListedConversation(AgentId(agent), _summary(body), bool(waits)) for agent, body, waits, _ in rows]
+        rows = await self._readers.run("the lists", partial(_read_conversations, query))
+        found = [
+            ListedConversation(AgentId(agent), _summary(body), bool(waits), text) for agent, body, waits, text in rows
+        ]
         found = [each for each in found if query.owner is None or each.summary.owner == query.owner]
         if query.archived is None:
             found.sort(key=lambda each: (each.summary.updated_at, each.agent.encode()), reverse=True)
@@ -119,6 +111,19 @@ class SqliteLists:
             return reader.rows(name, values)
 
         return await self._readers.run("the lists", read)
+
+
+def _read_conversations(query: ConversationQuery, reader: Reader) -> list[tuple[str, bytes, int, str | None]]:
+    """Return id, body and `waits` of each conversation; of a search, the text to show, too."""
+    found: list[tuple[str, bytes, int, str | None]] = []
+    with reader.at_one_time():
+        for archived in (False, True) if query.archived is None else (query.archived,):
+            name, values = _conversation_statement(query, archived=archived)
+            if query.words:
+                found += search_conversations(query, name, values, reader)
+            else:
+                found += [(agent, body, waits, None) for agent, body, waits, _ in reader.rows(name, values)]
+    return found
 
 
 def _conversation_statement(query: ConversationQuery, *, archived: bool) -> tuple[str, Sequence[Any]]:

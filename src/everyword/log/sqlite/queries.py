@@ -168,17 +168,13 @@ class Reader:
         """
         known = self._one("agent_by_id", agent)
         recent = EMPTY if known is None else self._heads.get(known[0], EMPTY)
-        self._connection.execute("BEGIN")
-        try:
+        with self.at_one_time():
             found = self._one("agent_by_id", agent)
             if found is None:
                 yield None
             else:
                 key, seq, arrival, *row = found
                 yield _Snapshot(key, max(recent, Head(seq, arrival)), to_agent_row(tuple(row)))
-        finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
 
     def _events(
         self,
@@ -229,6 +225,16 @@ class Reader:
                 yield from _unpack_after(more, seq, stored, low)
             else:
                 yield Stored(seq, *stored)
+
+    @contextmanager
+    def at_one_time(self) -> Iterator[None]:
+        """Let the statements of the block see the same commits."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
 
     def rows(self, name: str, values: Sequence[Any]) -> list[Record]:
         """Return what a statement selects."""
