@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from everyword.core.commands import AddJob, ChangeConversation
+from everyword.core.commands import AddJob, ChangeConversation, DestroyAgent
 from everyword.core.continuations import continuation_is_due
 from everyword.core.wanted import NOW, Wanted, wanted
+from everyword.errors import Rejected
 from everyword.events import JobKind, Outcome
 from everyword.ids import JobId, Millis, TurnId
 from everyword.messages.tool_calls import OutputAnswer
@@ -258,6 +259,16 @@ def test_a_conversation_is_kept_for_a_job_that_is_still_to_run_and_wakes_for_it(
     told = kept(job(kind, due))
     told.wait(1000)
     assert told.wanted() == Wanted(wake=due)
+
+
+@pytest.mark.parametrize("kind", ["once", "cron"])
+def test_a_conversation_is_not_deleted_if_work_came_in_before_its_deletion(kind: JobKind) -> None:
+    told = kept()
+    told.wait(1000)
+    assert told.wanted().is_outdated
+    told.play(job(kind, Millis(told.now)))
+    with pytest.raises(Rejected, match="used again"):
+        told.tell(DestroyAgent(only_outdated=True))
 
 
 # -- the next process wants the same -----------------------------------------------------------------------

@@ -82,7 +82,7 @@ from .commands import (
     Submit,
 )
 from .continuations import end_approved_calls, events_before_first_attempt
-from .conversations import decide_conversation, deletion_due
+from .conversations import decide_conversation
 from .evolve import APPROVAL_REQUEST
 from .fibers import decide_fiber
 from .follow_ups import follow_ups
@@ -97,6 +97,7 @@ from .transitions import TurnStatus
 from .turn_state import TurnState
 from .usage import usage_of_turn
 from .waiting_approvals import announce_approvals, request_approval
+from .wanted import wanted
 
 __all__ = ["decide"]
 
@@ -186,8 +187,7 @@ def _change_conversation(
 
 
 def _destroy(state: State, command: DestroyAgent, now: Millis) -> list[Event]:
-    due = deletion_due(state) if command.only_outdated else now
-    if due is None or due > now:
+    if command.only_outdated and not wanted(state, now).is_outdated:
         raise Rejected("unable to delete the conversation; it was used again")
     return [AgentDestroyed()]
 
