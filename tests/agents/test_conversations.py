@@ -372,6 +372,55 @@ async def test_a_call_of_an_agent_that_works_as_a_tool_leaves_the_inbox_with_its
         assert Cashier.paid == []
 
 
+class Teller(Cashier):
+    """Asks, and then fails, or goes on, when the test says so."""
+
+    go_on: ClassVar[asyncio.Event]
+    fails: ClassVar[bool]
+
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[Any]:
+        async def model() -> AsyncIterator[Any]:
+            yield {"type": "tool-input-available", "toolCallId": "k1", "toolName": "pay", "input": {"amount": 5}}
+            await self.go_on.wait()
+            if self.fails:
+                raise RuntimeError("the model is gone")
+
+        async for step in turn.steps():
+            async for chunk in step.run(["done"] if turn.continuation else model()):
+                yield chunk
+
+
+class Director(AIChatAgent):
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
+        result = await self.run_agent_tool(Teller, "pay please", run_id="r")
+        yield f"{result.status}: {result.error}"
+
+
+@pytest.mark.parametrize("end", ["completed", "error", "aborted"])
+async def test_a_call_of_an_agent_that_works_as_a_tool_never_runs_behind_its_parent(stores: Stores, end: str) -> None:
+    Cashier.paid, Teller.go_on, Teller.fails = [], asyncio.Event(), end == "error"
+    async with asyncio.timeout(PATIENCE), Everyword([Director, Teller], store=stores.make()) as app:
+        director = app.get(Director, "boss")
+        async with aclosing(app.approvals.watch()) as pages:
+            asking = asyncio.create_task(ask(app, "boss", "pay", cls=Director))
+            while not (found := (await anext(pages)).approvals):
+                pass
+            with pytest.raises(AlreadyAnswered, match="the call does not wait for an approval any more"):
+                await app.approvals.answer(found[0].id, True, by=BOB)
+            if end == "aborted":
+                await director.abort_all_requests()
+            else:
+                Teller.go_on.set()
+            result = await asking
+            assert result.status == ("aborted" if end == "aborted" else "completed")
+            assert result.message is None or result.message.text.startswith("error: ")
+            while (await anext(pages)).approvals:
+                pass
+        (record,) = (await app.approvals.list(settled=True)).approvals
+        assert (record.status, record.settled_by) == ("denied", None)
+        assert Cashier.paid == []
+
+
 @pytest.mark.parametrize("stores", ["memory", "sqlite"], indirect=True)  # the clock of PostgreSQL is its own
 async def test_an_approval_expires_though_no_process_was_running(stores: Stores) -> None:
     Cashier.paid = []

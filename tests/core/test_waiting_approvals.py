@@ -214,6 +214,17 @@ def test_an_answer_after_the_time_is_over_is_left_to_the_expiry() -> None:
     assert kinds(told.answer("k", YES))[0] == "CallAnswered"
 
 
+def test_a_call_of_an_agent_that_works_as_a_tool_is_denied_and_never_approved() -> None:
+    told = stage()
+    told.ask("agent-tool:r", user("u"))
+    told.begin(1)
+    told.emit(1, call("k"), approval("k"))
+    assert told.answer("k", YES) == []
+    told.finish(1)
+    assert told.answer("k", YES) == []
+    assert kinds(told.answer("k", NO))[0] == "CallAnswered"
+
+
 def test_a_request_that_is_left_when_its_id_was_answered_is_found_again_by_a_rebuild() -> None:
     told = stage()
     told.ask("r", user("u"))

@@ -20,6 +20,7 @@ from .state import Rules, RunState, State
 __all__ = [
     "RECENT_RUNS",
     "RUN",
+    "RUN_REQUEST",
     "DueRuns",
     "due_runs",
     "end_run",
@@ -33,6 +34,9 @@ __all__ = [
 
 RUN: Final = "run"
 """The kind of the rows of runs."""
+
+RUN_REQUEST: Final = "agent-tool:"
+"""How the request id of a run's turn begins, in the sub-agent."""
 
 RECENT_RUNS: Final = 128
 """How many ended runs are kept: pages show them, and their results are known without asking the sub-agent."""

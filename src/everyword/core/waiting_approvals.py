@@ -27,9 +27,10 @@ from ..events import (
 )
 from ..ids import Attempt, CallId, MessageId, Millis, NodeId, TurnId
 from ..messages.message import UIMessage
-from ..messages.tool_calls import find_call, tool_name, tool_parts
+from ..messages.tool_calls import ApprovalAnswer, find_call, tool_name, tool_parts
 from ..rows import SETTLED, WAITING, ApprovalRecord, ApprovalStatus, KeptRow, Participant, decode_listed, encode_listed
 from .commands import AnswerToolCall, RequestApproval
+from .runs import RUN_REQUEST
 from .state import State
 from .transitions import TurnStatus
 from .turn_state import TurnState
@@ -161,13 +162,21 @@ def shown_request(state: State, call: CallId, message: MessageId | None = None) 
 def request_to_settle(state: State, command: AnswerToolCall, now: Millis) -> ApprovalRecord | None:
     """Return the request that an approval settles; None if it comes too early, too late, or for another one.
 
-    A call cannot be approved before the person is asked: until then nobody has decided who may approve it.
+    A call cannot be approved before the person is asked: until then nobody has decided who may approve it. And a call
+    of an agent that works as a tool cannot be approved at all: its parent does not wait for it, and goes on without it.
     """
     asked = shown_request(state, command.call) if command.asked is UNSET else command.asked
     if asked is None or asked.status != "waiting" or asked not in state.waiting.values():
         return None
+    if isinstance(command.answer, ApprovalAnswer) and command.answer.approved and _works_as_tool(state, asked):
+        return None
     is_in_time = asked.expires_at is None or now < asked.expires_at
     return asked if is_in_time or _is_expiry(command) else None
+
+
+def _works_as_tool(state: State, asked: ApprovalRecord) -> bool:
+    turn = state.find(asked.turn)
+    return turn is not None and turn.request.startswith(RUN_REQUEST)
 
 
 def _is_expiry(answer: AnswerToolCall | CallAnswered) -> bool:

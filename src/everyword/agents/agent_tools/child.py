@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from ...errors import ChatError, UsageError
-from ...ids import CallId
 from ...messages.json_values import plain_json
 from ...messages.message import UIMessage
 from ...messages.tool_calls import is_open, tool_name, tool_parts
-from ...runtime.api import RunAnswer, RunCall, RunQuestion, TurnResult
+from ...runtime.api import WITHDRAWN, RunAnswer, RunCall, RunQuestion, TurnResult
 from ..save_messages_result import SaveMessagesResult
 from .types import AgentToolOutput, find_output_type, validate_as
 
 __all__ = ["WorksAsTool", "check_tool_class", "run_answer", "run_question"]
-
-
-WITHDRAWN: Final = "The agent that asked works as a tool, and cannot wait for an approval."
 
 
 class WorksAsTool:
@@ -74,10 +70,6 @@ async def run_answer(agent: Any, call: RunCall, result: TurnResult) -> RunAnswer
     message = result.message
     waiting = [part for part in tool_parts(message) if is_open(part) or _is_withdrawn(part)] if message else []
     if waiting:
-        for part in waiting:
-            if part.get("state") == "approval-requested":
-                # The parent goes on without the call: approved later, it would run though it was told to have failed.
-                await agent._runtime.conversation.withdraw_approval(CallId(part["toolCallId"]), WITHDRAWN)
         names = ", ".join(tool_name(part) for part in waiting)
         raise ChatError(f"The sub-agent asks for an answer ({names}) that cannot be given while it works as a tool.")
     given: AgentToolOutput = await agent._run_output(call.expects, result)
@@ -89,7 +81,7 @@ async def run_answer(agent: Any, call: RunCall, result: TurnResult) -> RunAnswer
 
 
 def _is_withdrawn(part: dict[str, Any]) -> bool:
-    """Return whether an earlier attempt, which ended in a crash, withdrew the call."""
+    """Return whether the call asked for an approval, which the end of its turn has withdrawn."""
     return part.get("state") == "output-denied" and part.get("approval", {}).get("reason") == WITHDRAWN
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -167,13 +168,13 @@ class Approvals:
         agent, call, fingerprint = read_cursor(id, _Id, "the id of an approval")
         known = await self.get(id)
         if known is None or known.status != "waiting":
-            raise AlreadyAnswered(f"unable to answer; {_why_settled(known)}")
+            raise AlreadyAnswered(f"unable to answer; {self._why_settled(known)}")
         handle: Any = self._app._handle_at(agent)
         if by is not None:
             handle = handle.for_principal(by)
         given = {"call": call, "fingerprint": fingerprint, "approved": approved, "reason": reason}
         if not await handle._do("answer_approval", bool, given):
-            raise AlreadyAnswered(f"unable to answer; {_why_settled(await self.get(id))}")
+            raise AlreadyAnswered(f"unable to answer; {self._why_settled(await self.get(id))}")
 
     async def watch(
         self, *, principal: Principal | str | None = None, limit: int = 100
@@ -194,6 +195,17 @@ class Approvals:
                 yield True
                 await watcher.next()
 
+    def _why_settled(self, approval: Approval | None) -> str:
+        """Return why an answer to a call came too late."""
+        waits = approval is not None and approval.status == "waiting"
+        is_over = approval is not None and (approval.expires_at or math.inf) * 1000 <= self._app._calls.lists.now()
+        if approval is None or (waits and not is_over):
+            return "the call does not wait for an approval any more"
+        if waits or approval.status == "expired":  # it waits for its expiry, which is a moment late
+            return "the time for it is over"
+        who = approval.settled_by
+        return f"{(who.name or who.id) if who is not None else 'the app'} {approval.status} this call before"
+
     def _root(self, kind: type[Agent] | str, name: str) -> AgentId:
         return agent_id(agent_kind(self._app._class(kind)), name)
 
@@ -201,17 +213,6 @@ class Approvals:
         kind, name = split_agent_id(root_id(each.agent))
         cls = self._app.class_of_kind(kind)
         return approval_of(each, agent_kind(cls) if cls is not None else kind, name)
-
-
-def _why_settled(approval: Approval | None) -> str:
-    """Return why an answer to a call came too late."""
-    waits = approval is not None and approval.status == "waiting"
-    if approval is None or (waits and approval.expires_at is None):
-        return "the call does not wait for an approval any more"
-    if waits or approval.status == "expired":  # it waits for its expiry, which is a moment late
-        return "the time for it is over"
-    who = approval.settled_by
-    return f"{(who.name or who.id) if who is not None else 'the app'} {approval.status} this call before"
 
 
 def approval_of(each: ListedApproval, kind: str, name: str) -> Approval:

@@ -113,12 +113,6 @@ class ConversationAccess:
             events = await loaded.actor.ask(command)
         return any(isinstance(event, CallAnswered) for event in events)
 
-    async def withdraw_approval(self, call: CallId, reason: str) -> None:
-        """Deny a call without a principal, and do not continue the answer that asked for it."""
-        answer = ApprovalAnswer(approved=False, reason=reason)
-        async with self._directory.attach(self._agent) as loaded:
-            await loaded.actor.ask(AnswerToolCall(call, answer, random_request_id(), auto_continue=False))
-
     async def _check_usable(self) -> None:
         if not await is_usable(CONVERSATIONS, self._directory.store.nodes):
             raise Rejected("unable to change the conversation; a node of an older release still runs. Try again later.")

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from ...core.commands import CancelTurns, EndRun, MarkRunTold
+from ...core.commands import AnswerToolCall, CancelTurns, EndRun, MarkRunTold
+from ...core.runs import RUN_REQUEST
 from ...core.state import RunState, State
 from ...core.usage import total_usage
 from ...core.wanted import Wanted
@@ -24,10 +25,13 @@ from ...errors import AgentGone, AgentStopped, LogError, Rejected, is_public, pu
 from ...events import ABSENT, Identity, Outcome, RunStarted, to_raw
 from ...ids import AgentId, Millis, RequestId, RunId, TurnId, sub_agent_id
 from ...messages.json_values import encode_json
+from ...messages.tool_calls import ApprovalAnswer
 from ...principals import act_for
+from ...rows import ApprovalRecord
 from ...trace_context import run_in_trace
 from ..actor import Actor
-from ..api import AnswersRuns, HasRunHook, Responder, RunCall, RunRecord, TurnResult
+from ..api import WITHDRAWN, AnswersRuns, HasRunHook, Responder, RunCall, RunRecord, TurnResult
+from ..random_ids import random_request_id
 from ..turn_requests import run_turn
 
 if TYPE_CHECKING:
@@ -55,7 +59,7 @@ def child_of(parent: AgentId, started: RunStarted) -> AgentId:
 
 def request_of(run: RunId) -> RequestId:
     """Return the request id of a run's turn."""
-    return RequestId(f"agent-tool:{run}")
+    return RequestId(f"{RUN_REQUEST}{run}")
 
 
 def record_of(run: RunState) -> RunRecord:
@@ -266,6 +270,7 @@ class _RunWatcher:
     async def _end_of(self, result: TurnResult) -> EndRun:
         """Return the end that the sub-agent's own result is; nothing else has a say."""
         run = self._started.run
+        await self._withdraw_requests()
         match result.outcome:
             case Outcome.ERROR:
                 return EndRun(run, "error", error=result.error or "The sub-agent failed.")
@@ -277,6 +282,24 @@ class _RunWatcher:
                 return await self._completed(result)
             case _:
                 assert_never(result.outcome)
+
+    async def _withdraw_requests(self) -> None:
+        """Deny the calls that the turn leaves waiting for an approval: nobody waits for what comes of them."""
+        denied = ApprovalAnswer(approved=False, reason=WITHDRAWN)
+        while True:
+            try:
+                async with self._directory.attach(self._child) as loaded:
+                    for asked in await loaded.actor.inspect(self._waiting):
+                        request = random_request_id()
+                        command = AnswerToolCall(asked.call, denied, request, auto_continue=False, asked=asked)
+                        await loaded.actor.insist(command)
+                return
+            except (AgentStopped, LogError) as exc:
+                await self._wait_for_child(exc)
+
+    def _waiting(self, state: State) -> list[ApprovalRecord]:
+        turn = state.by_request(self._request)
+        return [each for each in state.waiting.values() if turn is not None and each.turn == turn.id]
 
     async def _completed(self, result: TurnResult) -> EndRun:
         taker = await self._taker()

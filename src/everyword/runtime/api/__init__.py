@@ -6,7 +6,17 @@ from ...core.commands import Policy
 from ...core.state import Rules
 from ...events import Outcome
 from ..recovery import Continue, Decision, Recovery, Retry, Stop, Wait
-from .agent_tool_runs import AnswersRuns, HasRunHook, RunAnswer, RunCall, RunChunk, RunQuestion, RunRecord, RunRequest
+from .agent_tool_runs import (
+    WITHDRAWN,
+    AnswersRuns,
+    HasRunHook,
+    RunAnswer,
+    RunCall,
+    RunChunk,
+    RunQuestion,
+    RunRecord,
+    RunRequest,
+)
 from .calls import AnswersCalls, MethodCall, StreamItem
 from .fibers import FiberRecord, FiberWork, RecoversFibers, RunningFiber
 from .jobs import DeclaredJob, DeclaresJobs, JobCall, JobRecord, RunsJobs
@@ -16,6 +26,7 @@ from .turns import ApprovalDetails, CancelToken, Evaluate, StartToolCall, TurnCa
 from .versions import VersionedPlace, VersionRecord
 
 __all__ = [
+    "WITHDRAWN",
     "AnswersCalls",
     "AnswersRuns",
     "ApprovalDetails",

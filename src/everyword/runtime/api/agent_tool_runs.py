@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from ...ids import CallId, Millis, RunId, TurnId
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from .turns import TurnResult
 
 __all__ = ["HasRunHook", "RunAnswer", "RunCall", "RunChunk", "RunQuestion", "RunRecord", "RunRequest"]
-__all__ += ["AnswersRuns"]
+__all__ += ["WITHDRAWN", "AnswersRuns"]
+
+WITHDRAWN: Final = "The agent that asked works as a tool, and cannot wait for an approval."
+"""Why a call that waits for an approval when a run ends is denied."""
 
 
 @dataclass(frozen=True, slots=True)
