@@ -51,9 +51,31 @@ def _moment(at: Millis) -> datetime | None:
         return None
 
 
+LONGEST_INDENTED: Final = 256 * 1024
+"""Bytes of JSON that is written on several lines. Nobody reads more of it."""
+
+MOST_LEVELS: Final = 10
+"""Levels of JSON that is written on several lines. A line of level 900 begins with 1800 spaces, for one digit."""
+
+
 def shown_json(value: Any) -> str:
-    """Return JSON on several lines; text as it is, if that is all the value is."""
-    return value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    """Return JSON, on several lines unless it is huge; text as it is, if that is all the value is."""
+    if isinstance(value, str):
+        return value
+    encoded = msgspec.json.encode(value)
+    if len(encoded) > LONGEST_INDENTED or not _has_few_levels(value):
+        return encoded.decode()
+    return msgspec.json.format(encoded, indent=2).decode()
+
+
+def _has_few_levels(value: Any) -> bool:
+    level = [value]
+    for _ in range(MOST_LEVELS + 1):
+        inside = [each for each in level if isinstance(each, dict | list)]
+        if not inside:
+            return True
+        level = [each for held in inside for each in (held.values() if isinstance(held, dict) else held)]
+    return False
 
 
 _ROLES: Final = {"user": "User", "assistant": "Assistant", "system": "System"}
