@@ -13,6 +13,7 @@ import pytest
 
 from everyword.cli import main
 from everyword.core.erasure import ERASED_TEXT
+from everyword.events import CancelRequested, decode_event
 from everyword.ids import AgentId, Millis, Seq
 from everyword.log.lists import ConversationQuery, ListedConversation
 from everyword.log.postgres.address import DatabaseAddress
@@ -216,6 +217,9 @@ async def test_running_turns_of_the_person_are_stopped_and_those_of_others_go_on
         store = (await app.service()).directory.store
         turns = await store.turns(AgentId("room/room"))  # type: ignore[attr-defined]
         assert [turn.status for turn in turns] == ["completed", "aborted"], "Ann's turn was stopped"
+        log = await store.read(AgentId("room/room"), Seq(0), 100)
+        (stop,) = [decode_event(each.body) for each in log if each.kind == "turn.cancel_requested"]
+        assert isinstance(stop, CancelRequested) and stop.by is None, "by no person that the audit trail could name"
         Room.held.open()
         await app.get(Room, "other").wait_until_stable()
         (*_, question, answer) = await app.get(Room, "other").get_messages()

@@ -18,7 +18,7 @@ from websockets.asyncio.client import connect as open_socket
 
 from everyword import Everyword, Principal
 from everyword.cli import main
-from everyword.errors import NotRecorded
+from everyword.errors import NotRecorded, UsageError
 from everyword.ids import Millis
 from everyword.observe import AccessDecision, Audit, AuditRecord, Observer
 from everyword.observe.audit_file import AuditFile, encode_record
@@ -318,6 +318,34 @@ async def test_a_sink_that_raises_is_logged_and_called_again(caplog: pytest.LogC
     await audit.aclose()
     assert seen == ["first", "miss", "second"] and audit.missed == 1
     assert "broken" in caplog.text
+
+
+async def test_a_function_that_fails_for_one_record_gets_those_that_wait_with_it() -> None:
+    seen: list[str] = []
+
+    def sink(each: AuditRecord) -> None:
+        if each.action == "odd":
+            raise ValueError("broken")
+        seen.append(each.action)
+
+    audit = Audit(sink, required=True)
+    waiting = [audit.record(record(action)) for action in ("one", "odd", "two", "three")]
+    done = await asyncio.gather(*(each for each in waiting if each is not None), return_exceptions=True)
+    assert [type(each) for each in done] == [type(None), NotRecorded, type(None), type(None)]
+    assert seen == ["one", "miss", "two", "three"] and audit.missed == 1
+    await audit.aclose()
+
+
+async def test_a_record_of_ones_own_that_is_not_json_is_refused_and_takes_no_other_with_it(tmp_path: Path) -> None:
+    audit = Audit(tmp_path / "audit.jsonl", required=True)
+    waiting = audit.record(record("one"))
+    for odd in (object(), "\ud800"):
+        with pytest.raises(UsageError, match="not JSON"):
+            audit.record(record("odd", what={"value": odd}))
+    assert waiting is not None
+    await waiting
+    await audit.aclose()
+    assert [each["action"] for each in lines(tmp_path / "audit.jsonl")] == ["one"] and audit.missed == 0
 
 
 async def test_an_observer_that_fails_at_a_decision_refuses_nothing_unless_it_was_awaited() -> None:

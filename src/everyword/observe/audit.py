@@ -12,10 +12,10 @@ from contextlib import suppress
 from os import PathLike
 from typing import Final, NamedTuple, cast
 
-from ..errors import NotRecorded
+from ..errors import NotRecorded, UsageError
 from ..ids import Millis
 from .api import AccessDecision, Happened, Observer
-from .audit_file import AuditFile
+from .audit_file import AuditFile, encode_record
 from .audit_records import RECORDED, AuditRecord, record_of_decision, record_of_event
 
 __all__ = ["Audit", "AuditSink"]
@@ -26,7 +26,7 @@ AuditSink = Callable[[AuditRecord], Awaitable[None] | None]
 """Takes one record. A plain function runs in a thread."""
 
 AT_ONCE: Final = 256
-"""Records that are written together."""
+"""Records that are written to a file together. A function is called for each, and may fail for one of them."""
 
 CLOSE_LIMIT: Final = 5.0
 """Seconds that the sink has for the last records when the app is closed."""
@@ -78,7 +78,7 @@ class Audit(Observer):
     # -- records -----------------------------------------------------------------------------------------------------
 
     def decided(self, decision: AccessDecision) -> Awaitable[None] | None:
-        return self.record(record_of_decision(decision, self.node_name))
+        return self._add(record_of_decision(decision, self.node_name))
 
     def happened(self, happened: Happened) -> None:
         given = happened.agent, happened.seq, happened.at, happened.event
@@ -90,8 +90,17 @@ class Audit(Observer):
         """Write a record of your own. With `required`, await the result.
 
         Raises:
+            UsageError: it is for a file, and its fields are not JSON.
             NotRecorded: when awaited, with `required`: the sink failed, or too many records wait.
         """
+        if self._file is not None:
+            try:
+                encode_record(record)  # or it would be lost later, together with records of others
+            except (TypeError, ValueError) as exc:
+                raise UsageError(f"unable to record {record.action!r}; its fields are not JSON ({exc})") from None
+        return self._add(record)
+
+    def _add(self, record: AuditRecord) -> Awaitable[None] | None:
         written = asyncio.get_running_loop().create_future() if self.required else None
         self._queue(record, written)
         return written
@@ -110,7 +119,8 @@ class Audit(Observer):
     async def _write_all(self) -> None:
         """Write the records that wait. The task ends when there are none."""
         while self._waiting:
-            group = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
+            at_once = AT_ONCE if self._file is not None else 1
+            group = [self._waiting.popleft() for _ in range(min(at_once, len(self._waiting)))]
             try:
                 if (unsaid := self._unsaid) > 0:
                     await self._write([self._gap(group[0].record.time)])

@@ -75,7 +75,7 @@ async def _stop(
     loaded: LoadedAgent, requests: Sequence[RequestId], jobs: Sequence[JobId], fibers: Sequence[FiberId]
 ) -> None:
     for request in requests:
-        await loaded.actor.insist(CancelTurns(request, by="erasure"))
+        await loaded.actor.insist(CancelTurns(request))
     if jobs:
         await loaded.actor.insist(CancelJobs(jobs))
     for fiber in fibers:
