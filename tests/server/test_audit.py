@@ -380,6 +380,22 @@ def test_a_file_that_was_moved_away_is_created_again_and_a_torn_line_is_ended(tm
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
+def test_a_new_file_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, path, fsync = list[int](), tmp_path / "audit.jsonl", os.fsync
+
+    def noted(file: int) -> None:
+        synced.append(os.fstat(file).st_ino)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    file = AuditFile(path, fsync=True)
+    for _ in range(2):
+        file.append([record()])
+    file.close()
+    folder, written = tmp_path.stat().st_ino, path.stat().st_ino
+    assert synced == [folder, written, written]
+
+
 # -- records of what is in the log ----------------------------------------------------------------------------------
 
 

@@ -65,7 +65,16 @@ class AuditFile:
             self._open = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
             size = os.fstat(self._open).st_size  # a process that was killed may have left the half of a line
             self._is_torn = size > 0 and os.pread(self._open, 1, size - 1) != b"\n"
+            if self._fsync and size == 0:
+                self._fsync_folder()  # or a loss of power takes a new file away, with all that is in it
         return self._open
+
+    def _fsync_folder(self) -> None:
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def _is_current(self, file: int) -> bool:
         try:
