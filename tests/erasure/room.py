@@ -87,6 +87,12 @@ class Room(AIChatAgent[Any]):
         await self.fibers.start("think", lambda fiber: self._think(fiber, text))
 
     @callable_method
+    async def make_tables(self, names: list[str]) -> None:
+        for name in names:
+            await self.sql(f'create table "{name}" (name)')
+            await self.sql(f'insert into "{name}" values (?)', name)
+
+    @callable_method
     async def copy_to(self, name: str) -> None:
         """Fork the conversation as it is now."""
         await self.versions.fork(self.messages[-1].id, name)

@@ -7,16 +7,18 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from everyword import Agent
+from everyword import Agent, Principal
 from everyword.cli import main
 from everyword.errors import LogUnavailable
-from tests.erasure.room import ANN, BOB, WORD, asked, make_app, play, tab
+from everyword.log.lists import ConversationQuery, ListedConversation
+from tests.erasure.room import ANN, BOB, WORD, Room, asked, make_app, play, tab
 from tests.erasure.test_erasure import store as store_fixture
 from tests.erasure.test_erasure import words_in_files
 from tests.server.kit import connect, serving
@@ -115,6 +117,47 @@ async def test_tables_that_cannot_be_read_are_named_and_the_rest_is_written(
         assert manifest["left_out"][:1] == ["conversations/0001/tables"]
         assert "lacks the tables of 'room/own'; unable to use 'room/own'; no class of kind 'room'" in caplog.text
         assert len(lines(zipped, "conversations/0001/messages.jsonl")) == 2
+
+
+async def test_a_conversation_that_changes_while_they_are_listed_is_written_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everyword.runtime.personal_data.PAGE", 1)
+    app, stream, is_first = make_app(str(tmp_path / "log.db")), io.BytesIO(), True
+    async with serving(app) as url:
+        for name in ("one", "two", "three"):
+            async with tab(url, ANN, name) as ann:
+                await asked(ann, f"a-{name}", "hello")
+        lists = (await app.service()).directory.store.lists
+        assert lists is not None
+        conversations = lists.conversations
+
+        async def changing(query: ConversationQuery) -> Sequence[ListedConversation]:
+            nonlocal is_first
+            found = await conversations(query)
+            if is_first:
+                is_first = False
+                await app.get(Room, "one").for_principal(Principal(ANN)).save_messages("it is the newest now")
+            return found
+
+        monkeypatch.setattr(lists, "conversations", changing)
+        await app.principals.export(ANN, stream)
+    with zipfile.ZipFile(stream) as zipped:
+        written = [name for name in zipped.namelist() if name.endswith("/conversation.json")]
+        assert sorted(lines(zipped, name)[0]["name"] for name in written) == ["one", "three", "two"]
+
+
+async def test_tables_with_similar_names_have_files_of_their_own(tmp_path: Path) -> None:
+    app, stream = make_app(str(tmp_path / "log.db")), io.BytesIO()
+    async with serving(app) as url, tab(url, ANN, "own") as ann:
+        await asked(ann, "a1", "mine")
+        await ann.send(type="rpc", id="c1", method="make_tables", args=[["a b", "a.b", "a-b-2"]])
+        await ann.until(lambda frame: frame.get("id") == "c1")
+        counts = await app.principals.export(ANN, stream)
+    with zipfile.ZipFile(stream) as zipped:
+        assert len(set(zipped.namelist())) == len(zipped.namelist())
+        tables = [name for name in counts if "/tables/" in name]
+        assert sorted(lines(zipped, name)[0]["name"] for name in tables) == ["a b", "a-b-2", "a.b"]
 
 
 async def test_an_export_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,14 +32,20 @@ class PersonalData:
 
     async def owned(self, principal: str) -> AsyncIterator[ListedConversation]:
         """Yield the conversations that the principal owns."""
-        lists, before = self._running().store.lists, None
+        lists, before, seen, was_known = self._running().store.lists, None, set[AgentId](), True
         while lists is not None:
             page = await lists.conversations(ConversationQuery(owner=principal, before=before, limit=PAGE))
             for each in page:
-                yield each
-            if len(page) < PAGE:
+                if each.agent not in seen:
+                    seen.add(each.agent)
+                    was_known = False
+                    yield each
+            if len(page) == PAGE:
+                before = page[-1].summary.updated_at, page[-1].agent
+            elif was_known or len(seen) < PAGE:
                 return
-            before = page[-1].summary.updated_at, page[-1].agent
+            else:  # Again: one that changes while pages are read may be on none of them.
+                before, was_known = None, True
 
     async def family(self, root: AgentId) -> list[AgentId]:
         """Return an agent and all agents below it."""

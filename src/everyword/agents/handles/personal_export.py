@@ -174,9 +174,13 @@ async def _write_agent(
 
 async def _write_tables(handle: Any, file: _Zip, folder: str) -> None:
     """Write the SQL tables of an agent, which are read by its owner."""
+    taken = set[str]()
     for table in await handle._do("sql_tables", list[str]):
-        safe = "".join(letter if letter.isalnum() else "-" for letter in table)[:80]
-        await file.write(f"{folder}/tables/{safe}.jsonl", _rows(handle, table))
+        name = "".join(letter if letter.isalnum() else "-" for letter in table)[:80]
+        while name.lower() in taken:
+            name += "-2"
+        taken.add(name.lower())
+        await file.write(f"{folder}/tables/{name}.jsonl", _rows(handle, table))
 
 
 async def _one(value: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
