@@ -306,6 +306,47 @@ async def test_what_is_opened_before_the_list_is_live_comes_with_the_server(exam
         await expect(tab.messages).to_have_count(2)
 
 
+async def test_a_question_that_is_asked_while_the_server_is_away_is_answered(example: Example, page_name: str) -> None:
+    example.start("0.02")
+    async with browsing() as browser, user(browser, example, "ann", page_name) as opened:
+        tab = await opened()
+        await tab.begin("one")
+        await tab.expect_answer("You said: one")
+        example.kill()
+        await expect(tab.page.get_by_text("The server is away")).to_be_visible()
+        await expect(tab.page.get_by_role("alert")).to_have_count(0)  # nothing went wrong that will not go away
+        await tab.ask("two")
+        if page_name == "assistant-ui":  # the other page opens a new conversation when the server is back
+            await tab.begin("three")
+        await expect(tab.page.get_by_role("alert")).to_have_count(0)
+        example.start("0.02")
+        if page_name == "assistant-ui":
+            await tab.expect_answer("You said: three")
+            await expect(tab.messages).to_have_count(2)
+            await tab.open("one")
+        await tab.expect_answer("You said: two")
+        await expect(tab.messages).to_have_count(4)
+        await tab.page.reload()
+        await expect(tab.messages).to_have_count(4)
+
+
+async def test_an_approval_that_is_given_while_the_server_is_away_counts(example: Example, page_name: str) -> None:
+    example.start("0.02")
+    async with browsing() as browser, user(browser, example, "ann", page_name) as opened:
+        tab = await opened()
+        await tab.begin("publish it")
+        await expect(tab.page.get_by_role("button", name="Approve")).to_be_enabled()
+        await expect(tab.status("publish it")).to_have_attribute("data-status", "waiting")
+        example.kill()
+        await expect(tab.page.get_by_text("The server is away")).to_be_visible()
+        await tab.page.get_by_role("button", name="Approve").click()
+        example.start("0.02")
+        await expect(tab.messages.last).to_contain_text("It is published.")
+        await expect(tab.messages).to_have_count(2)
+        await expect(tab.status("publish it")).to_have_attribute("data-status", "idle")
+        await expect(tab.page.get_by_role("alert")).to_have_count(0)
+
+
 async def test_an_answer_that_went_on_after_a_kill_is_one_paragraph(example: Example, page_name: str) -> None:
     example.start("0.1")
     async with browsing() as browser, user(browser, example, "ann", page_name) as opened:

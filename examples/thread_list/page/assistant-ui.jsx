@@ -164,16 +164,16 @@ function Message() {
   );
 }
 
-function Failure() {
+function Failure({ isLive }) {
   const isRunning = useAuiState((state) => state.thread.isRunning);
   const status = useAuiState((state) => state.thread.messages.at(-1)?.status);
   const hasFailed = useAuiState((state) => state.threadListItem.custom?.status === "failed");
-  if (isRunning || (!hasFailed && status?.reason !== "error")) return null;
+  if (isRunning || !isLive || (!hasFailed && status?.reason !== "error")) return null; // offline, the list says so
   const text = status?.reason === "error" ? status.error?.message ?? status.error : undefined;
   return <p role="alert" className="notice">{typeof text === "string" ? text : "The answer failed. Ask again."}</p>;
 }
 
-function Thread({ onBack }) {
+function Thread({ isLive, onBack }) {
   const { remoteId, title, status, custom } = useAuiState((state) => state.threadListItem);
   const isEmpty = useAuiState((state) => state.thread.messages.length === 0);
   const isVisible = useIsVisible();
@@ -193,7 +193,7 @@ function Thread({ onBack }) {
           {isEmpty && <p className="hint">{remoteId ? "Loading …" : "Ask for a story."}</p>}
           <ThreadPrimitive.Messages>{() => <Message />}</ThreadPrimitive.Messages>
         </ThreadPrimitive.Viewport>
-        <Failure />
+        <Failure isLive={isLive} />
         <ComposerPrimitive.Root className="composer">
           <ComposerPrimitive.Input placeholder="Ask for a story" aria-label="Your message" rows={1} autoFocus />
           <ThreadPrimitive.If running={false}>
@@ -226,6 +226,7 @@ function App({ user }) {
       <main data-open={name !== null || isNew || undefined}>
         <ThreadList user={user} isLive={isLive} isOpening={() => setNew(true)} onOpen={open} />
         <Thread
+          isLive={isLive}
           onBack={() => {
             setNew(false);
             open(null);

@@ -144,7 +144,7 @@ function App({ user }) {
               {current?.archived && <span className="tag">archived</span>}
             </header>
             <Suspense fallback={<p className="hint">Loading …</p>}>
-              <Chat key={name} name={name} hasFailed={current?.status === "failed"} />
+              <Chat key={name} name={name} isLive={list.isLive} hasFailed={current?.status === "failed"} />
             </Suspense>
           </>
         )}
@@ -173,7 +173,7 @@ function Part({ part, onAnswer }) {
   return <Approval text={part.input.text} answer={answer[part.state]} onAnswer={(yes) => onAnswer(part.approval.id, yes)} />;
 }
 
-function Chat({ name, hasFailed }) {
+function Chat({ name, isLive, hasFailed }) {
   const agent = useAgent({ agent: "Chat", name, host: location.host });
   const chat = useAgentChat({ agent, getInitialMessages: loadMessages });
   const [text, setText] = useState("");
@@ -203,7 +203,7 @@ function Chat({ name, hasFailed }) {
           ))}
         </ol>
       </div>
-      {!isBusy && (chat.error || hasFailed) && (
+      {!isBusy && isLive && (chat.error || hasFailed) && (
         <p role="alert" className="notice">{chat.error?.message ?? "The answer failed. Ask again."}</p>
       )}
       <form className="composer" onSubmit={send}>

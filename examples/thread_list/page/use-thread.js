@@ -9,6 +9,20 @@ import { storedMessages } from "./conversations.js";
 
 const address = (remoteId) => `/agents/chat/${encodeURIComponent(remoteId)}`;
 
+// Sends a question or an approval. If the server is not reached, it is sent when the server is back, except a question
+// that the server has by then: the thread goes on as after any lost connection. The first answer to a call counts.
+async function send(url, options) {
+  try {
+    return await fetch(url, options);
+  } catch (lost) {
+    if (options.method !== "POST" || options.signal?.aborted) throw lost;
+    const stored = await storedMessages(`${url.replace(/\/chat$/, "")}/get-messages`, () => options.signal?.aborted);
+    const last = JSON.parse(options.body).messages.at(-1);
+    if (stored === null || (last.role === "user" && stored.some(({ id }) => id === last.id))) throw lost;
+    return fetch(url, options);
+  }
+}
+
 export function useThread() {
   const aui = useAui();
   const id = useAuiState((state) => state.threadListItem.id);
@@ -18,6 +32,7 @@ export function useThread() {
   const transport = useMemo(
     () =>
       new DefaultChatTransport({
+        fetch: send,
         prepareSendMessagesRequest: async ({ messages, trigger, messageId }) => {
           const { remoteId } = await aui.threadListItem.initialize();
           return { api: `${address(remoteId)}/chat`, body: { messages, trigger, messageId } };
