@@ -37,6 +37,7 @@ class Asks:
         ({"needs_approval": None}, r"needs_approval is NoneType, not a bool or a function"),
         ({"approvers": ["boss"]}, r"it has approvers, and would run without asking them\. Give needs_approval"),
         ({"approvers": "boss", "needs_approval": True}, r"approvers must be a list of ids and roles"),
+        ({"approvers": [], "needs_approval": True}, r"its list of approvers is empty\. Leave it out"),
         ({"client": "yes"}, r"client is str, not a bool"),
         ({"idempotent": 1}, r"idempotent is int, not a bool"),
         ({"show_errors_to_model": "no"}, r"show_errors_to_model is str, not a bool"),

@@ -24,7 +24,7 @@ LONGEST_SUMMARY: Final = 500
 class ApprovalOptions:
     """The options of `@tool` that are about approvals."""
 
-    approvers: Sequence[str] = ()
+    approvers: Sequence[str] | None = None
     summary: str | Callable[..., str] | None = None
     risk: str | None = None
     timeout: Duration | None = None
@@ -33,13 +33,19 @@ class ApprovalOptions:
         """Return the options, with a tuple of approvers.
 
         Raises:
-            UsageError: an option has a wrong type, the timeout is not positive, or nobody asks the approvers.
+            UsageError: an option has a wrong type, the timeout is not positive, there are no approvers in the list, or
+                nobody asks them.
         """
-        approvers: object = self.approvers
+        approvers: object = () if self.approvers is None else self.approvers
         if isinstance(approvers, str) or not isinstance(approvers, Sequence):
             raise _wrong(name, "approvers", "a list of ids and roles")
         if not all(isinstance(each, str) for each in approvers):
             raise _wrong(name, "approvers", "a list of ids and roles")
+        if self.approvers is not None and not approvers:
+            raise UsageError(
+                f"unable to make the tool {name!r}; its list of approvers is empty. Leave it out if every principal "
+                "that may answer calls may approve this one"
+            )
         if approvers and not needs_approval:
             raise UsageError(
                 f"unable to make the tool {name!r}; it has approvers, and would run without asking them. Give "
@@ -57,7 +63,7 @@ class ApprovalOptions:
                 raise _wrong(name, "approval_timeout", "a number of seconds, or a timedelta")
             if not 0 < to_seconds(timeout) < 10**9:
                 raise _wrong(name, "approval_timeout", "a positive number of seconds")
-        return ApprovalOptions(tuple(self.approvers), self.summary, self.risk, self.timeout)
+        return ApprovalOptions(tuple(approvers) or None, self.summary, self.risk, self.timeout)
 
     def details(self, call: str, tool: str, arguments: Mapping[str, Any]) -> ApprovalDetails:
         """Return the details of a request to approve a call with these arguments."""
@@ -66,7 +72,7 @@ class ApprovalOptions:
             tool,
             summary=self._summary(tool, arguments),
             risk=self.risk,
-            approvers=self.approvers,
+            approvers=self.approvers or (),
             expires_after=None if self.timeout is None else to_millis(self.timeout),
         )
 

@@ -298,7 +298,7 @@ def tool(
     idempotent: bool = False,
     timeout: Duration | None = None,
     show_errors_to_model: bool = False,
-    approvers: Sequence[str] = (),
+    approvers: Sequence[str] | None = None,
     approval_summary: str | Callable[..., str] | None = None,
     approval_risk: str | None = None,
     approval_timeout: Duration | None = None,
@@ -313,7 +313,7 @@ def tool(  # type: ignore[overload-cannot-match]  # functions with keyword-only 
     idempotent: bool = False,
     timeout: Duration | None = None,
     show_errors_to_model: bool = False,
-    approvers: Sequence[str] = (),
+    approvers: Sequence[str] | None = None,
     approval_summary: str | Callable[..., str] | None = None,
     approval_risk: str | None = None,
     approval_timeout: Duration | None = None,
@@ -329,7 +329,7 @@ def tool(
     idempotent: bool = False,
     timeout: Duration | None = None,
     show_errors_to_model: bool = False,
-    approvers: Sequence[str] = (),
+    approvers: Sequence[str] | None = None,
     approval_summary: str | Callable[..., str] | None = None,
     approval_risk: str | None = None,
     approval_timeout: Duration | None = None,
@@ -360,8 +360,8 @@ def tool(
 
     Raises:
         UsageError: there is no usable name, an option is of a wrong type, the timeout is not positive, a predicate
-            asks for what the tool does not take, a tool has approvers and needs no approval, or a tool of the page
-            needs one.
+            asks for what the tool does not take, a tool has approvers and needs no approval, the list of approvers is
+            empty, or a tool of the page needs an approval.
     """
 
     def make(target: Callable[..., Any]) -> AnyTool:
