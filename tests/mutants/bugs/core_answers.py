@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.bug import Bug
-from tests.mutants.changes import always, both, drop, never, replace
+from tests.mutants.changes import always, both, drop, never, replace, returns
 
 __all__ = ["BUGS"]
 
@@ -133,6 +133,20 @@ BUGS = [
         always("$asked.expires_at is None or $now < $asked.expires_at"),
         f"{WAITING}::test_an_answer_after_the_time_is_over_is_left_to_the_expiry",
         "a call is approved after its time, if nobody has noticed yet that it is over",
+    ),
+    Bug(
+        "core:shown_request",
+        "R-39",
+        never("len($found) > 1"),
+        f"{WAITING}::test_an_answer_that_names_no_request_is_for_the_call_that_is_shown",
+        "a page that shows a small payment approves a large one on a hidden branch",
+    ),
+    Bug(
+        "core:_works_as_tool",
+        "R-39",
+        returns("False"),
+        f"{WAITING}::test_a_call_of_an_agent_that_works_as_a_tool_is_denied_and_never_approved",
+        "a tool runs though its parent was told that it cannot",
     ),
     Bug(
         "core:_stored_call",
