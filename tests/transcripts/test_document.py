@@ -64,6 +64,22 @@ def test_texts_that_follow_each_other_are_one_and_others_are_not() -> None:
         assert texts == ["It goes on after a crash.", "Paid. Done."]
 
 
+def test_very_many_texts_are_joined_in_time_that_grows_with_their_number() -> None:
+    stored = [part("text", text="a" * 100)] * 300_000
+    message = describe_message(recorded("", message=UIMessage("m1", "user", stored)))
+    assert message is not None
+    # With time that grows with the square, it takes an hour.
+    (text,) = message.parts
+    assert isinstance(text, TextPart) and len(text.text) == 30_000_000
+
+
+def test_a_damaged_text_is_named_between_two_others() -> None:
+    stored = [part("text", text="a"), part("text", text=5), part("text", text="b")]
+    message = describe_message(recorded("", message=UIMessage("m1", "user", stored)))
+    assert message is not None
+    assert [type(each).__name__ for each in message.parts] == ["TextPart", "OtherPart", "TextPart"]
+
+
 def test_a_system_message_can_be_left_out() -> None:
     assert describe_message(recorded("x", role="system"), LITTLE) is None
     assert describe_message(recorded("x", role="system")) is not None

@@ -213,18 +213,20 @@ def _parts(recorded: RecordedMessage, shown: Shown) -> list[TranscriptPart]:
     """Return the parts that are shown. An answer that went on after a crash has two texts: they are shown as one."""
     message: UIMessage | None = recorded.message
     found: list[TranscriptPart] = []
-    is_text = False  # whether the last of `found` is text, and nothing was left out after it
+    texts: list[str] = []  # of parts that follow each other; joined at once, because there may be very many
     for part in message.parts if message is not None else []:
         if part["type"] == "step-start":
             continue
         described = _part(part, recorded, shown)
-        before = found[-1] if is_text else None
-        if isinstance(before, TextPart) and isinstance(described, TextPart):
-            found[-1] = TextPart(before.text + described.text)
-        elif described is not None:
-            found.append(described)
-        is_text = part["type"] == "text" and (is_text or isinstance(described, TextPart))
-    return found
+        if isinstance(described, TextPart):
+            texts.append(described.text)
+        elif described is not None or part["type"] != "text":  # an empty text is not shown, and separates nothing
+            if texts:
+                found.append(TextPart("".join(texts)))
+                texts.clear()
+            if described is not None:
+                found.append(described)
+    return [*found, TextPart("".join(texts))] if texts else found
 
 
 def _part(part: Part, recorded: RecordedMessage, shown: Shown) -> TranscriptPart | None:
