@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from everyword import Agent, AIChatAgent, Everyword
+from everyword import Agent, AIChatAgent, Everyword, Principal
 from everyword.cli import main
+from everyword.errors import LogUnavailable
 from everyword.ids import Millis
 from everyword.log.postgres import agent_transfer
 from everyword.log.postgres.store import PostgresLog
@@ -20,6 +21,7 @@ from everyword.log.sqlite.lock import FileLock
 from everyword.runtime.clock import SystemClock
 from tests.cli.kit import Tty, execute, owned, speaker
 from tests.loaded_agents import loaded_agent
+from tests.runtime.facts import eventually
 from tests.server.kit import chat
 
 Captured = pytest.CaptureFixture[str]
@@ -166,6 +168,33 @@ def test_an_interrupted_copy_goes_on_where_it_stopped(
         exports(capsys, str(stored), *AGENTS)[0].splitlines()[1:-1]
         == (exports(capsys, postgres_url, *AGENTS)[0].splitlines()[1:-1])
     )
+
+
+async def test_reports_of_erasures_are_copied_and_one_that_was_cut_off_goes_on_in_the_database(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cls, file = speaker(), str(tmp_path / "log.db")
+    async with chat(cls, store=file) as app:
+        for who in ("ann", "bob"):
+            await app.get(cls, f"of-{who}").for_principal(Principal(who)).save_messages("hi")
+        done = await app.principals.erase("ann")
+        erasure = (await app.service()).directory.store.erasure
+        assert erasure is not None
+        monkeypatch.setattr(erasure, "rename_destroyed", unavailable)
+        assert not (await app.principals.erase("bob")).is_complete
+    assert await asyncio.to_thread(main, ["copy", file, postgres_url]) == 0
+    async with chat(cls, store=postgres_url) as app:
+        await eventually(lambda: all_complete(app, 2))
+        assert done.id in {each.id for each in await app.principals.erasures()}
+        assert "bob" not in repr(await app.principals.erasures())
+
+
+async def unavailable(*given: Any) -> None:
+    raise LogUnavailable("unable to write; the disk is full")
+
+
+async def all_complete(app: Everyword, count: int) -> bool:
+    return [each.is_complete for each in await app.principals.erasures()] == [True] * count
 
 
 async def test_a_copy_that_is_killed_can_be_made_again_at_once(

@@ -36,6 +36,8 @@ Copy all agents of a database file into a PostgreSQL database, with their own SQ
 first; servers of the database may run. Each agent is copied in one transaction and can be used as soon as it is there:
 turns that have not ended continue there, so do not start the server of the file again.
 
+Reports of erasures of people are copied, too, and an erasure that was cut off goes on there.
+
 If the copy is interrupted, run it again: it continues, and copies nothing twice. At the end the logs of both stores are
 compared event by event; the exit code is 1 if they differ. A database that has an agent of the same name with another
 log is refused before anything is written. For the way back, use `everyword export` and `everyword import`.
@@ -120,6 +122,7 @@ async def _copy(output: Output, source_db: str, target_db: str, places: _Places)
                 for agent in missing:
                     attachments += await _copy_attachments(places, agent)
                     copied[agent] = await _copy_agent(source, target, agent, bar)
+            await _copy_erasures(source.store, target)
             compared = await _compare(output, source, target, missing)
         finally:
             await target.aclose()
@@ -132,6 +135,12 @@ async def _copy(output: Output, source_db: str, target_db: str, places: _Places)
             "--attachments, and copy again"
         )
     return 0 if all(each.is_same for each in compared.values()) else 1
+
+
+async def _copy_erasures(source: AdminStore, target: PostgresLog) -> None:
+    """Copy the notes of erasures, after the agents: one that was cut off goes on there, and finds them all."""
+    if source.erasure is not None and target.erasure is not None:
+        await target.erasure.put_notes(await source.erasure.notes())
 
 
 async def _copy_attachments(places: _Places, agent: AgentId) -> int:
