@@ -14,6 +14,7 @@ import pytest
 from everyword import Principal
 from everyword.cli import main
 from everyword.core.erasure import ERASED_TEXT
+from everyword.errors import UsageError
 from everyword.events import CancelRequested, decode_event
 from everyword.ids import AgentId, Millis, Seq
 from everyword.log.lists import ConversationQuery, ListedConversation
@@ -332,6 +333,21 @@ async def test_a_result_that_was_given_while_the_answer_was_written_is_replaced_
         assert ERASED_TEXT in str(answer) and "Good." in str(answer)
         assert await words_left(store, tmp_path) == []
     assert await words_left(store, tmp_path) == []
+
+
+@pytest.mark.parametrize("odd", [None, 42, "", "\ud800", "x" * 513])
+async def test_what_is_no_id_of_a_principal_is_refused_and_nothing_is_noted(odd: Any, tmp_path: Path) -> None:
+    app = make_app(str(tmp_path / "log.db"))
+    async with serving(app) as url:
+        async with tab(url, ANN, "own") as ann:
+            await asked(ann, "a1", "mine")
+        with pytest.raises(UsageError, match="pass a string"):
+            await app.principals.export(odd, tmp_path / "all.zip")
+        with pytest.raises(UsageError, match="pass a string"):
+            await app.principals.erase(odd)
+        assert await app.principals.erasures() == [] and not (tmp_path / "all.zip").exists()
+        with pytest.raises(UsageError, match="every client"):
+            await app.principals.erase("local")
 
 
 async def test_an_owned_conversation_that_changes_while_they_are_listed_is_deleted(

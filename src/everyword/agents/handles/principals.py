@@ -78,7 +78,7 @@ class Principals:
             principal: The principal, or its id.
             to: A path, or a binary file that is open for writing.
         """
-        id = principal.id if isinstance(principal, Principal) else principal
+        id = _id_of(principal)
         await self._app._note_act("export", principal=id)
         return await write_export(self._app, self._app._calls.personal_data, id, to)
 
@@ -93,8 +93,8 @@ class Principals:
             principal: The principal, or its id.
             answers: Replace the answers to its questions in conversations of others, too. They may quote it.
         """
-        id = principal.id if isinstance(principal, Principal) else principal
-        if not id or id == LOCAL.id:
+        id = _id_of(principal)
+        if id == LOCAL.id:
             raise UsageError(f"unable to erase {id!r}; it stands for every client of a server without authentication")
         await self._app._note_act("erase")  # without the id: the records of it would be the last place that has it
         await self._app.disconnect(principal=id)
@@ -106,6 +106,15 @@ class Principals:
     async def erasures(self) -> Sequence[ErasureReport]:
         """Return the reports of all erasures, complete or not."""
         return [_report(*each) for each in await self._app._erasures.all()]
+
+
+def _id_of(principal: Principal | str) -> str:
+    """Return the id of a principal.
+
+    Raises:
+        UsageError: it is none, such as None or a number. None would stand for everybody.
+    """
+    return principal.id if isinstance(principal, Principal) else Principal(principal).id
 
 
 def _report(erasure: Erasure, steps: Sequence[ErasureStep]) -> ErasureReport:
