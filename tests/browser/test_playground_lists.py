@@ -188,6 +188,24 @@ async def test_keys_keep_their_place_when_conversations_leave_or_move() -> None:
         assert tab.problems == []
 
 
+async def test_on_a_phone_what_is_said_of_the_list_lies_over_it_and_keys_stay_in_it() -> None:
+    async with running_playground() as playground:
+        for name in ("one", "two"):
+            await said(playground, name, f"the {name}")
+        tab = await playground.open("?name=two", viewport={"width": 390, "height": 780})
+        await tab.page.get_by_role("button", name="Conversations").click()
+        await choose(tab, "the one", "Archive")
+        await expect(rows(tab).locator(".title")).to_have_text(["the two"])
+        await tab.page.get_by_role("button", name="Undo").click()
+        await expect(rows(tab).locator(".title")).to_have_text(["the two", "the one"])
+        await tab.page.get_by_role("button", name="Theme").focus()
+        await tab.page.keyboard.press("Tab")
+        await tab.page.keyboard.press("Tab")
+        is_outside = "document.getElementById('stage').contains(document.activeElement)"
+        assert not await tab.page.evaluate(is_outside)
+        assert tab.problems == []
+
+
 @pytest.mark.parametrize("has_search", [False, True])
 async def test_older_conversations_are_loaded_by_page_and_found(has_search: bool) -> None:
     options = ConversationOptions(search=has_search)

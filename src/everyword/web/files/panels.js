@@ -62,6 +62,7 @@ export class Panels {
     const isShown = this.isNarrow.matches ? drawer === "inspector" : inspector !== "closed";
     at("open-inspector").setAttribute("aria-expanded", String(isShown));
     at("open-sidebar").setAttribute("aria-expanded", String(drawer === "sidebar"));
+    for (const id of ["sidebar", "stage", "inspector"]) at(id).inert = Boolean(drawer) && id !== drawer; // keys stay in a drawer
     setText(at("theme-name"), `Theme: ${THEMES[theme ?? ""]}`);
     this.changed();
   }
