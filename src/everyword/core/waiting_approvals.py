@@ -149,14 +149,14 @@ def shown_request(state: State, call: CallId, message: MessageId | None = None) 
     A model may repeat the id of a call, so several may wait, with other arguments. Pages show those on the active path,
     and answer the last of them.
     """
-    found = {each.node: each for each in state.waiting.values() if each.call == call}
-    if message is not None:
-        return next((each for each in found.values() if each.message_id == message), None)
+    meant = (each for each in state.waiting.values() if each.call == call)
+    found = {each.node: each for each in meant if message is None or each.message_id == message}
     if len(found) > 1:
         asked = (found[node] for node in reversed(state.tree.active_path()) if node in found)
         if (shown := next((each for each in asked if each.status == "waiting"), None)) is not None:
             return shown
-    return state.waiting.get(call, next(reversed(found.values()), None))
+    newest = state.waiting.get(call)
+    return newest if newest in found.values() else next(reversed(found.values()), None)
 
 
 def request_to_settle(state: State, command: AnswerToolCall, now: Millis) -> ApprovalRecord | None:
