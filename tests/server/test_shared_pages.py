@@ -502,6 +502,13 @@ async def test_without_authorize_only_this_machine_may_read() -> None:
         assert (await client.get(path, headers={"x-forwarded-for": "203.0.113.9"})).status_code == 403
 
 
+async def test_without_authenticate_links_are_created_in_python_only() -> None:
+    async with running(authenticate=None, authorize=lambda *asked: True) as (app, client):
+        refused = await client.post(SHARES, json={})
+        assert (refused.status_code, "unable to answer; this app has no `authenticate" in refused.text) == (501, True)
+        assert (await client.get(await path_of(app))).status_code == 200
+
+
 async def test_a_link_of_a_class_that_is_not_served_any_more_is_not_found() -> None:
     async with running() as (app, client):
         path = await path_of(app)

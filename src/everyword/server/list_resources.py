@@ -112,7 +112,7 @@ class ListResources:
                 return approval_page(None, known)
             return refusal_response(known.status, known.reason)
         if known is None:
-            text = "unable to list; this app has no `authenticate(request)`, which says whose conversations to list"
+            text = "unable to answer; this app has no `authenticate(request)`, which says who the client is"
             return refusal_response(501, text)
         service = await self._app.service()
         body.count_for(service, known)
