@@ -6,20 +6,24 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from everyword import AIChatAgent, AttachmentOptions, ChatError, Everyword, Principal, tool
+from everyword.agents import ConversationExport
 from everyword.attachments.keys import blob_key
 from everyword.attachments.memory import MemoryBlobStore
 from everyword.core.commands import Submit
 from everyword.errors import BadInput, ConversationNotFound, UsageError
-from everyword.ids import AgentId, MessageId, RequestId
+from everyword.ids import AgentId, MessageId, Millis, RequestId
 from everyword.messages.attachments import attachment_hash
 from everyword.testing import Gate
+from everyword.transcripts.document import LARGE, TextPart, TranscriptHead, TranscriptMessage
+from everyword.transcripts.formats import FORMATS, Transcript
 from tests.log.stores import STORES, Stores, stores_of
 from tests.timeouts import PATIENCE
 
@@ -217,3 +221,18 @@ async def test_attachments_that_cannot_be_read_at_once_need_await() -> None:
             _ = export.content
         (found,) = json.loads(await export.read())["messages"]
         assert found["parts"][0]["url"] == f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+
+
+async def test_a_large_message_is_written_while_other_agents_go_on() -> None:
+    loop, others = asyncio.get_running_loop(), threading.Event()
+
+    def written(message: TranscriptMessage, is_first: bool) -> Iterator[str]:
+        loop.call_soon_threadsafe(others.set)
+        assert others.wait(PATIENCE), "what writes the message holds up the others"
+        yield "written"
+
+    message = TranscriptMessage("user", Millis(0), "done", [TextPart("x" * LARGE), TextPart("x")])
+    head = TranscriptHead("A title", Millis(0), Millis(0), Millis(0))
+    form = FORMATS["markdown"]._replace(message=written)
+    export = ConversationExport("text/markdown", "a.md", Transcript(form, head, lambda: iter([message])))
+    assert (await export.read()).endswith(b"written")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -17,10 +18,13 @@ from starlette.requests import HTTPConnection
 
 from everyword import AIChatAgent, ChatError, Everyword, Limits, Principal
 from everyword.core.commands import MoveLeaf, RemoveMessages, Submit
-from everyword.ids import AgentId, MessageId, RequestId
+from everyword.ids import AgentId, MessageId, NodeId, RequestId
 from everyword.messages.sse import SseParser
 from everyword.runtime.records import read_record_with_head
+from everyword.server import shared_views
 from everyword.testing import Gate, ManualClock
+from everyword.transcripts.document import LARGE, TranscriptMessage, is_large
+from everyword.transcripts.live import LiveMessage, render
 from tests.server.kit import PATIENCE, connect, serving
 
 AGENT = AgentId("chat/ann-1")
@@ -486,6 +490,27 @@ async def test_tokens_and_names_are_not_logged_or_told(caplog: pytest.LogCapture
             assert int(refused.headers["retry-after"]) > 0
     ours = [record.getMessage() for record in caplog.records if record.name.startswith("everyword")]
     assert all(token not in line for line in ours)
+
+
+@pytest.mark.parametrize("form", ["", "/stream"])
+async def test_a_large_message_is_written_while_others_are_served(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, others = asyncio.get_running_loop(), threading.Event()
+
+    def rendered(node: NodeId, message: TranscriptMessage, before: LiveMessage | None = None) -> LiveMessage:
+        if is_large(message):
+            loop.call_soon_threadsafe(others.set)
+            assert others.wait(PATIENCE), "what writes the message holds up the others"
+        return render(node, message, before)
+
+    async with running() as (app, client):
+        await say(app, "x" * (LARGE + 1))
+        path = await path_of(app, frozen=not form)
+        monkeypatch.setattr(shared_views, "render", rendered)
+        async with client.stream("GET", path + form) as response:
+            async for text in response.aiter_text():
+                if "You said: xxx" in text:
+                    break
+        assert others.is_set()
 
 
 async def test_requests_for_one_link_are_limited() -> None:

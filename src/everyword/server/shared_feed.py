@@ -22,11 +22,11 @@ from ..runtime.directory import Directory
 from ..runtime.records import read_record_with_head
 from ..transcripts.document import Shown, describe_message, head_of
 from ..transcripts.html_page import facts_html
-from ..transcripts.live import LiveHead, LiveMessage, changes, head_changes, render
+from ..transcripts.live import LiveHead, LiveMessage, changes, head_changes
 from ..transcripts.safe_text import storable
 from ..wire.sse import KEEP_ALIVE, encode_sse, retry_after
 from .event_streams import IDLE
-from .shared_views import with_shown_title
+from .shared_views import rendered, with_shown_title
 
 __all__ = ["GONE", "SharedFeeds"]
 
@@ -127,7 +127,7 @@ class _Feed:
                 continue
             recorded = record.message(node)
             message = describe_message(recorded, self._shown) if recorded is not None else None
-            found[node] = render(node, message, before) if message is not None else None
+            found[node] = await rendered(node, message, before) if message is not None else None
             await asyncio.sleep(0)  # a long conversation must not hold up the others
         self._versions, self._rendered = versions, found
         self.snapshot = Snapshot(self._head(record), [each for each in found.values() if each is not None])

@@ -11,7 +11,7 @@ import html
 import logging
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from importlib.resources import files
@@ -31,7 +31,7 @@ from ..runtime.api.lists import SharedAgent
 from ..transcripts.document import Shown, head_of
 from ..transcripts.formats import FORMATS
 from ..transcripts.html_page import STYLE, facts_html
-from ..transcripts.live import live_html, render
+from ..transcripts.live import live_html
 from ..transcripts.safe_text import storable
 from ..wire.sse import PLAIN_STREAM_HEADERS
 from .attachment_resources import content_response
@@ -43,7 +43,7 @@ from .refusals import refusal_response
 from .relayed_principal import relayed_principal
 from .service import Service
 from .shared_feed import GONE, SharedFeeds
-from .shared_views import AT_ONCE, Form, SharedView, VisibleFiles, described_messages, read_view, shown_of
+from .shared_views import AT_ONCE, Form, SharedView, VisibleFiles, described_messages, read_view, rendered, shown_of
 from .streamed_response import Admit, StreamedResponse
 
 if TYPE_CHECKING:
@@ -174,17 +174,17 @@ class SharedPages:
         with ExitStack() as seat:
             self._readers.check(view.shared.agent, view.shared.share.digest)
             seat.enter_context(self._readers.hold(view.shared.agent, view.shared.share.digest))
+            pieces: AsyncIterable[bytes] | Iterable[bytes]
             if view.form == "json":
                 described = (each for _, each in described_messages(messages, view.shown))
-                pieces = FORMATS["json"].write(head, described)
+                pieces = map(_encoded, FORMATS["json"].write(head, described))
                 headers = {**HEADERS, "content-type": "application/json"}
             else:
                 nonce, is_live = secrets.token_urlsafe(16), not view.shared.share.frozen
                 pieces = _page(head.title, facts_html(head), messages, view.shown, nonce=nonce, is_live=is_live)
                 headers = {**HEADERS, "content-type": "text/html; charset=utf-8"}
                 headers["content-security-policy"] = _policy(nonce)
-            encoded = (piece.encode("utf-8", "replace") for piece in pieces)
-            return StreamedResponse(gathered(encoded), headers, seat.pop_all(), self._admit(service, view))
+            return StreamedResponse(gathered(pieces), headers, seat.pop_all(), self._admit(service, view))
 
     # -- files -------------------------------------------------------------------------------------------------------
 
@@ -311,9 +311,9 @@ def _policy(nonce: str) -> str:
     )
 
 
-def _page(
+async def _page(
     title: str, facts: str, messages: Iterator[RecordedMessage], shown: Shown, *, nonce: str, is_live: bool
-) -> Iterator[str]:
+) -> AsyncIterator[bytes]:
     """Yield the page piece by piece."""
     script = f'<script nonce="{nonce}" data-live="{"yes" if is_live else "no"}">{_SCRIPT}</script>'
     between = f"<!--{secrets.token_urlsafe(16)}-->"
@@ -327,10 +327,14 @@ def _page(
         script=script,
     )
     before, _, after = page.partition(between)
-    yield before
+    yield _encoded(before)
     for recorded, described in described_messages(messages, shown):
-        yield live_html(render(recorded.node, described))
-    yield after
+        yield _encoded(live_html(await rendered(recorded.node, described)))
+    yield _encoded(after)
+
+
+def _encoded(piece: str) -> bytes:
+    return piece.encode("utf-8", "replace")
 
 
 def _refusal(form: Form, status: int, text: str, **headers: str) -> Response:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..core.conversations import short_title
 from ..core.record import RecordedMessage
-from ..ids import AgentId, Seq, root_id
+from ..ids import AgentId, NodeId, Seq, root_id
 from ..log.base import LogStore, Stored
 from ..messages.attachments import agent_path, attachment_hash, find_references
 from ..rows import ConversationSummary
@@ -30,7 +30,9 @@ from ..transcripts.document import (
     ToolCallPart,
     TranscriptMessage,
     describe_message,
+    is_large,
 )
+from ..transcripts.live import LiveMessage, render
 from ..transcripts.urls import data_image, link_target, shared_file_url
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "VisibleFiles",
     "described_messages",
     "read_view",
+    "rendered",
     "shown_of",
     "with_shown_title",
 ]
@@ -165,6 +168,13 @@ def described_messages(
         described = describe_message(recorded, shown)
         if described is not None:
             yield recorded, described
+
+
+async def rendered(node: NodeId, message: TranscriptMessage, before: LiveMessage | None = None) -> LiveMessage:
+    """Return `render(…)`, by a thread if the message is large."""
+    if is_large(message):
+        return await asyncio.to_thread(render, node, message, before)
+    return render(node, message, before)
 
 
 class _Known(NamedTuple):

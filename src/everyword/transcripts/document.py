@@ -23,7 +23,7 @@ from .urls import link_target, shared_file
 __all__ = ["EVERYTHING", "FORMAT", "VERSION", "ApprovalNote", "DataPart", "FilePart", "FileUrl", "OtherPart", "Person"]
 __all__ += ["ReasoningPart", "Shown", "SourcePart", "SteeringPart", "TextPart", "ToolCallPart", "ToolDetail"]
 __all__ += ["TranscriptHead", "TranscriptMessage", "TranscriptPart", "describe_message", "head_of", "kept_url"]
-__all__ += ["kept_value"]
+__all__ += ["is_large", "kept_value"]
 
 FORMAT: Final = "everyword-transcript"
 VERSION: Final = 1
@@ -31,6 +31,10 @@ VERSION: Final = 1
 ToolDetail = Literal["all", "names", "none"]
 FileUrl = Callable[[Mapping[str, Any]], str | None]
 """Returns the URL under which readers find the file of a part; None to name the file without a link."""
+
+
+LARGE: Final = 256 * 1024
+"""Characters of texts and embedded files that are written in well under a millisecond."""
 
 
 def kept_url(part: Mapping[str, Any]) -> str | None:
@@ -204,6 +208,21 @@ def describe_message(recorded: RecordedMessage, shown: Shown = EVERYTHING) -> Tr
         author=Person(author.id, author.name) if author is not None else None,
         error=ending.error if ending is not None else None,
     )
+
+
+def is_large(message: TranscriptMessage) -> bool:
+    """Return whether writing a message takes so long that a thread does it, so that other agents do not wait."""
+    return sum(map(_length, message.parts)) > LARGE
+
+
+def _length(part: TranscriptPart) -> int:
+    match part:
+        case TextPart() | SteeringPart() | ReasoningPart():
+            return len(part.text)
+        case FilePart():
+            return len(part.url or "")
+        case _:
+            return 0
 
 
 _ENDINGS: Final[dict[str, Literal["failed", "stopped"]]] = {"error": "failed", "aborted": "stopped"}

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from ...errors import AttachmentMissing, AttachmentsUnavailable, UsageError
-from ...transcripts.document import FilePart, TranscriptMessage
+from ...transcripts.document import TranscriptMessage, is_large
 from ...transcripts.embedding import Embedding, EmbedLimits
 from ...transcripts.formats import Transcript, TranscriptFormat
 
 __all__ = ["ConversationExport", "EmbeddedAttachments", "ReadsAttachments", "TranscriptFormat"]
-
-LARGE: Final = 256 * 1024
-"""A message with an embedded file of more characters is written in a thread, so that other agents do not wait."""
 
 
 class ReadsAttachments(Protocol):
@@ -102,15 +99,11 @@ class ConversationExport:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the file in UTF-8, piece by piece; at most one message with its attachments is in memory."""
-        if self._attachments is None:
-            for whole in self:
-                yield whole
-            return
-        form, is_first = self._transcript.form, True
+        form, messages, is_first = self._transcript.form, self._transcript.messages(), True
         yield _encoded(form.opening(self._transcript.head))
-        async for message in self._attachments.each(self._transcript.messages()):
+        async for message in self._attachments.each(messages) if self._attachments is not None else _each(messages):
             pieces: Iterable[str] = form.message(message, is_first)
-            for piece in await asyncio.to_thread(list, pieces) if _is_large(message) else pieces:
+            for piece in await asyncio.to_thread(list, pieces) if is_large(message) else pieces:
                 yield _encoded(piece)
             is_first = False
         yield _encoded(form.closing)
@@ -125,5 +118,6 @@ def _encoded(piece: str) -> bytes:
     return piece.encode("utf-8", "replace")
 
 
-def _is_large(message: TranscriptMessage) -> bool:
-    return any(isinstance(part, FilePart) and len(part.url or "") > LARGE for part in message.parts)
+async def _each(messages: Iterator[TranscriptMessage]) -> AsyncIterator[TranscriptMessage]:
+    for message in messages:
+        yield message
