@@ -335,6 +335,32 @@ async def test_a_result_that_was_given_while_the_answer_was_written_is_replaced_
     assert await words_left(store, tmp_path) == []
 
 
+async def test_a_fork_that_is_made_while_agents_are_looked_for_is_rewritten_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(str(tmp_path / "log.db"))
+    async with serving(app) as url:
+        async with tab(url, BOB) as bob, tab(url, ANN) as ann:
+            await asked(bob, "b1", "Hello from Bob")
+            await asked(ann, f"a1-{WORD}", f"Hello, my word is {WORD}")
+        erasure, looks = (await app.service()).directory.store.erasure, 0
+        assert erasure is not None
+        mentioning = erasure.mentioning
+
+        async def forking(text: str) -> list[AgentId]:
+            nonlocal looks
+            found = await mentioning(text)
+            if text == ANN and (looks := looks + 1) == 2:  # the first looks for answers to calls
+                await app.get(Room, "room").for_principal(Principal(BOB)).copy_to("fork")
+            return found
+
+        monkeypatch.setattr(erasure, "mentioning", forking)
+        report = await app.principals.erase(ANN)
+        assert report.is_complete and {each.name for each in report.agents} == {"room", "fork"}
+        assert len(await app.get(Room, "fork").get_messages()) == 4
+    assert words_in_files(tmp_path) == []
+
+
 @pytest.mark.parametrize("odd", [None, 42, "", "\ud800", "x" * 513])
 async def test_what_is_no_id_of_a_principal_is_refused_and_nothing_is_noted(odd: Any, tmp_path: Path) -> None:
     app = make_app(str(tmp_path / "log.db"))

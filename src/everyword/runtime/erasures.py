@@ -217,18 +217,33 @@ class Erasures:
 
         What its agents know of the principal they may have told each other.
         """
-        found: list[AgentId] = []
+        found = await self._mentioning(directory, running, set())
+        rewritten = [step for step in running.steps.values() if step.action == "rewrite"]
+        await self._rewrite_all(
+            directory, running, {*found, *(step.agent for step in rewritten if not step.is_done or step.problem)}
+        )
+        tried = {root_id(agent) for agent in found}
+        while found := await self._mentioning(directory, running, tried):  # forks that were made meanwhile
+            await self._rewrite_all(directory, running, set(found))
+            tried |= {root_id(agent) for agent in found}
+
+    async def _mentioning(self, directory: Directory, running: _Running, tried: set[AgentId]) -> list[AgentId]:
+        """Return the agents of the families that are to be rewritten, without those with these roots."""
         mentioning = await erasure_of(directory).mentioning(running.erasure.principal)
         left = {step.agent for step in running.steps.values() if step.action == "delete" and not step.is_done}
-        for root in sorted({root_id(agent) for agent in mentioning} - left):
+        found: list[AgentId] = []
+        for root in sorted({root_id(agent) for agent in mentioning} - left - tried):
             found += [root, *await directory.store.agents(children_prefix(root))]
+        return found
+
+    async def _rewrite_all(self, directory: Directory, running: _Running, agents: set[str]) -> None:
         # All of them are noted first: once a log is rewritten, it does not say any more which family has to be done.
-        new = [ErasureStep(agent, "rewrite") for agent in found if agent not in running.steps]
+        new = [ErasureStep(agent, "rewrite") for agent in sorted(agents) if agent not in running.steps]
         await self._note_all(directory, running, new)
         for key, step in list(running.steps.items()):
-            if step.action == "rewrite" and (not step.is_done or step.problem or step.agent in found):
-                agent = AgentId(step.agent)
-                await self._step(directory, running, key, step, self._rewriting(directory, running, agent))
+            if step.action == "rewrite" and step.agent in agents:
+                work = self._rewriting(directory, running, AgentId(step.agent))
+                await self._step(directory, running, key, step, work)
 
     def _rewriting(
         self, directory: Directory, running: _Running, agent: AgentId
