@@ -351,6 +351,18 @@ def test_messages_of_an_unknown_shape_do_not_stop_an_erasure() -> None:
     assert rewritten(odd) == [odd] and msgspec.json.decode(encode_event(odd))
 
 
+@pytest.mark.parametrize("id", [["c1"], {"a": 1}, 1, None])
+def test_a_part_with_an_id_of_another_type_does_not_stop_an_erasure(id: Any) -> None:
+    """Clients send such parts: of most types only the type itself is checked."""
+    parts = [{"type": "data-x", "toolCallId": id, "data": 1}, call]
+    odd = MessageReplaced(N, message("m", "hi", BOB, "user", *parts))
+    answered = CallAnswered(N, CallId("c1"), "result", to_raw({"city": WORD}), principal=ANN)
+    chunk = Chunk(T, Attempt(1), 4, to_raw({"type": "tool-output-available", "toolCallId": id, "output": 1}))
+    assert rewritten(odd) == [odd]
+    _, new, same = rewritten(answered, odd, chunk)
+    assert isinstance(new, MessageReplaced) and not has_word(new) and same == chunk
+
+
 def test_answers_to_calls_are_replaced_in_copies_of_their_message_too() -> None:
     answered = CallAnswered(N, CallId("c1"), "result", to_raw({"city": WORD}), by=ANN.id, principal=ANN)
     asked = accepted(BOB, messages=[], owner="pk-bob")

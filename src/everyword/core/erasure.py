@@ -305,7 +305,7 @@ class Eraser:
         if not self._results or not bytes(event.body).startswith(_RESULT_CHUNK):
             return event
         chunk = msgspec.json.decode(event.body)
-        if chunk.get("toolCallId") not in self._results:
+        if _call_of(chunk) not in self._results:
             return event
         kept = {name: ERASED_TEXT if name in _RESULT_FIELDS else value for name, value in chunk.items()}
         return replace(event, body=to_raw(kept)) if kept != chunk else event
@@ -363,12 +363,12 @@ class Eraser:
     def _parts(self, parts: list[Any]) -> list[Any]:
         """Return the parts without what the principal gave to tools; the same list if nothing changes."""
         answered = self._results | self._reasons
-        if not any(isinstance(part, dict) and part.get("toolCallId") in answered for part in parts):
+        if not any(_call_of(part) in answered for part in parts):
             return parts
-        return [self._part(part) if isinstance(part, dict) else part for part in parts]
+        return [self._part(part) if _call_of(part) in answered else part for part in parts]
 
     def _part(self, part: dict[str, Any]) -> dict[str, Any]:
-        kept, call = dict(part), part.get("toolCallId")
+        kept, call = dict(part), _call_of(part)
         if call in self._results:
             kept |= {name: ERASED_TEXT for name in _RESULT_FIELDS if name in kept}
         if call in self._reasons and isinstance(kept.get("approval"), dict):
@@ -522,6 +522,12 @@ class Eraser:
 
 def _is_same(one: object, other: object) -> bool:
     return bytes(one) == bytes(other) if isinstance(one, Raw) and isinstance(other, Raw) else one == other
+
+
+def _call_of(given: Any) -> str | None:
+    """Return the call that a part or a chunk is about. A client may have sent anything."""
+    call = given.get("toolCallId") if isinstance(given, dict) else None
+    return call if isinstance(call, str) else None
 
 
 def _author_of(message: Any) -> str | None:

@@ -116,7 +116,7 @@ async def _erase(directory: Directory, agent: AgentId, activation: Activation, t
                     continue
                 evolve(state, new, stored.at)
                 rows.put(project(state, new))
-            except (msgspec.DecodeError, AssertionError, KeyError, ValueError) as exc:
+            except (msgspec.DecodeError, AssertionError, KeyError, TypeError, ValueError) as exc:
                 raise LogCorrupt(f"unable to rewrite {agent!r}; event {stored.seq} cannot be used ({exc})") from exc
             if new is not event:
                 (chunks if isinstance(new, Chunk) else changed).append((stored.seq, encode_event(new)))

@@ -127,7 +127,7 @@ async def copies_of_answers(directory: Directory, principal: str) -> list[tuple[
 
 async def _answered(directory: Directory, agent: AgentId, principal: str) -> set[Answered]:
     eraser = Eraser(Target(principal, "erased", b"-"))
-    with suppress(LogCorrupt, AssertionError, KeyError, ValueError):
+    with suppress(LogCorrupt, AssertionError, KeyError, TypeError, ValueError):
         async for _, event in _log_of(directory, agent):
             eraser.rewrite(event)
     return eraser.answered
