@@ -85,7 +85,7 @@ async def _show_light_and_late(browser: Browser, server: Running) -> None:
     await expect(page.get_by_role("button", name="#2 completed")).to_be_visible()
     await page.locator("main").evaluate("main => main.scrollBy(0, -20)")  # or a line is cut in half at the top
     await _take(page, "light")
-    await page.set_viewport_size({"width": DESKTOP[0], "height": 704})  # ends between two blocks of the answer
+    await page.set_viewport_size({"width": DESKTOP[0], "height": 692})  # ends between two blocks of the answer
     await page.get_by_role("button", name="What would a late client see?").click()
     await expect(page.locator("#verdict")).to_contain_text("Equal")
     await _take(page, "late")
