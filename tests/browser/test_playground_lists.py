@@ -265,6 +265,26 @@ async def test_an_approval_is_counted_shown_once_and_answered_in_the_inbox() -> 
             assert tab.problems == []
 
 
+async def test_of_two_answers_on_the_page_behind_a_link_the_first_counts() -> None:
+    async with running_playground() as playground:
+        await said(playground, "till", PAY)
+        (approval,) = (await playground.app.approvals.list()).approvals
+        tab = await playground.open("?name=till")
+        first, late = [await tab.page.context.new_page() for _ in range(2)]
+        for page in (first, late):
+            await page.goto(f"{playground.url}/approvals/{approval.id}")
+            await expect(page.get_by_role("heading")).to_have_text("Allow this call?")
+        await first.get_by_role("button", name="Approve").click()
+        await expect(first.get_by_role("heading")).to_have_text("You approved this call")
+        await late.get_by_role("button", name="Deny").click()
+        await expect(late.get_by_role("heading")).to_have_text("Your answer does not count")
+        await expect(late.get_by_role("status")).to_have_text("Local approved this call before.")
+        for page in (first, late):
+            await expect(page.get_by_role("button")).to_have_count(0)
+        await expect(tab.page.locator(".tool")).to_have_attribute("data-state", "done")
+        assert tab.problems == []
+
+
 async def test_a_double_click_answers_one_call_and_keys_keep_their_place() -> None:
     async with running_playground() as playground:
         for name in ("one", "two", "three"):
