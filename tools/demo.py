@@ -40,7 +40,7 @@ async def running(folder: Path, port: str = "0") -> AsyncIterator[Running]:
     )
     try:
         assert process.stdout is not None
-        while not (found := re.search(r"http://\S+:(\d+)", said := (await process.stdout.readline()).decode())):
+        while not (found := re.search(r"http://\S+:(\d+)$", said := (await process.stdout.readline()).decode())):
             if not said:
                 raise SystemExit("unable to show the demo; the server ended before it said where it is")
         drain = asyncio.create_task(process.stdout.read())
