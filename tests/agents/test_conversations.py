@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from everyword import AIChatAgent, ConversationOptions, Everyword, Principal, tool
+from everyword import AIChatAgent, ConversationOptions, Everyword, Principal, callable_method, tool
 from everyword.errors import AlreadyAnswered, BadInput, ConversationNotFound, UsageError
+from everyword.runtime import deadlines
 from everyword.testing import Call, ManualClock, ScriptedModel, assert_parity
 from tests.log.stores import STORES, Stores, stores_of
 from tests.next_millisecond import next_millisecond
@@ -60,6 +61,19 @@ class Desk(AIChatAgent):
         cashier = await self.sub_agent(Cashier, "till")
         await cashier.save_messages(self.messages[-1].text)
         yield "Your question is with the cashier."
+
+
+class Lobby(AIChatAgent):
+    """Its clients talk in the rooms below it."""
+
+    sub_agent_classes = (Chat,)
+
+    @callable_method
+    async def ask_room(self) -> None:
+        await (await self.sub_agent(Chat, "room")).save_messages("hello")
+
+    async def on_chat_message(self, turn: Any) -> AsyncIterator[str]:
+        yield "Welcome."
 
 
 @pytest.fixture(params=STORES)
@@ -463,6 +477,28 @@ async def test_a_conversation_is_deleted_when_it_was_kept_long_enough(stores: St
             while change.type == "list" and change.page is not None and len(change.page.conversations) > 1:
                 change = await anext(changes)
         assert [each.name for each in (await app.conversations.list()).conversations] == ["two"]
+
+
+@pytest.mark.parametrize("stores", ["memory", "sqlite"], indirect=True)
+async def test_a_conversation_is_kept_while_an_agent_below_it_is_used(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = asyncio.Event()
+    monkeypatch.setattr(deadlines.log, "info", lambda text, *_: kept.set() if "is kept" in text else None)
+    app = Everyword([Lobby], store=stores.make())
+    app.clock = clock = ManualClock()
+    async with asyncio.timeout(PATIENCE), app, aclosing(app.conversations.watch()) as changes:
+        await ask(app, "one", "hello", cls=Lobby)
+        await app.conversations.set_retention(Lobby, "one", timedelta(days=1))
+        clock.advance(23 * 3600)
+        await app.get(Lobby, "one").call(Lobby.ask_room)
+        clock.advance(23 * 3600)
+        await kept.wait()
+        assert await app.conversations.get(Lobby, "one") is not None
+        clock.advance(3600)
+        async for change in changes:
+            if change.type == "removed":
+                return
 
 
 async def test_an_app_names_the_owners(stores: Stores) -> None:

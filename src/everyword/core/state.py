@@ -44,6 +44,11 @@ class JobState:
     ended: int = 0
     """The number of the run that ended last. Runs after it were started by processes that crashed."""
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the job does not repeat: a reminder, or a notification that is tried again."""
+        return self.added.kind in ("once", "queue")
+
 
 @dataclass(slots=True)
 class FiberState:

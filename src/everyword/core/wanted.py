@@ -87,8 +87,8 @@ def _with_deadlines(state: State, work: Wanted, now: Millis) -> Wanted:
 
 
 def _has_last_job(state: State) -> bool:
-    """Return whether a job is still to run that does not repeat: a reminder, or a notification that is tried again."""
-    return any(job.added.kind in ("once", "queue") for job in state.jobs.values())
+    """Return whether a job is still to run that does not repeat."""
+    return any(job.is_last for job in state.jobs.values())
 
 
 def _wanted_work(state: State, now: Millis) -> Wanted:

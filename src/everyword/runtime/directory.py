@@ -283,7 +283,7 @@ class Directory:
             wake_at=lambda at: self.wakes.remember(agent, at),
             on_commit=lambda: self._failures.clear(agent),  # not after loading: a full disk can still be loaded from
             runs=AgentToolRuns(self, actor, responder, rules.run_patience),
-            deadlines=Deadlines(actor, partial(self.destroy, agent, OUTDATED)),
+            deadlines=Deadlines(actor, partial(self.destroy, agent, OUTDATED), self.store, self.clock),
         )
         actor.hooks = reconciler
         reconciler.reconcile(state)  # no caller has it yet: the loaded state is the committed one

@@ -67,7 +67,7 @@ class Reconciler:
         self.jobs = JobSupervisor(actor, responder, clock, look_at=self._look_at, look_again=self.look_again)
         self.fibers = FiberSupervisor(actor, responder, clock)
         self.runs, self._deadlines = runs, deadlines
-        runs.look_again = self.look_again
+        runs.look_again, deadlines.look_at = self.look_again, self._look_at
         self._errands = _Errands()
         self._timer = _Timer(clock, self._look, wake_at)
         self.wake: Millis | None = None
