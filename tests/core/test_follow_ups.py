@@ -10,7 +10,7 @@ from everyword.core.commands import ChangeConversation
 from everyword.core.follow_ups import NOTIFICATION_JOB
 from everyword.core.state import FollowUps
 from everyword.events import Chunk, Event, Identity, JobAdded, Outcome, TurnEnded
-from everyword.ids import Millis
+from everyword.ids import Generation, Millis
 from everyword.messages.tool_calls import ApprovalAnswer
 from tests.core.histories import user
 from tests.core.stage import Stage, approval, call, kinds, pick, stage, text, the
@@ -135,9 +135,12 @@ def test_a_copy_into_a_conversation_with_an_owner_changes_no_owner() -> None:
 def test_a_models_title_that_comes_after_a_clear_is_dropped() -> None:
     chat = stage(follow_ups=FollowUps(has_titles=True))
     chat.ask("r", user("u"))
-    assert len(pick(JobAdded, chat.run(1, *text("fine")))) == 1
+    assert bytes(the(JobAdded, chat.run(1, *text("fine"))).payload) == b"0"
     chat.clear()
     assert chat.tell(ChangeConversation(title="About u", titled_by="model")) == []
     chat.ask("s", user("v"))
-    assert len(pick(JobAdded, chat.run(2, *text("fine")))) == 1
-    assert kinds(chat.tell(ChangeConversation(title="About v", titled_by="model"))) == ["ConversationChanged"]
+    job = the(JobAdded, chat.run(2, *text("fine")))
+    late = ChangeConversation(title="About u", titled_by="model", generation=Generation(0))
+    assert chat.tell(late) == [], "a title for the new messages was asked for, and this is the old one"
+    given = ChangeConversation(title="About v", titled_by="model", generation=msgspec.json.decode(bytes(job.payload)))
+    assert kinds(chat.tell(given)) == ["ConversationChanged"]

@@ -24,7 +24,20 @@ from ..events import (
     TurnKind,
     absent,
 )
-from ..ids import Attempt, CallId, FiberId, JobId, MessageId, Millis, NodeId, RequestId, RunId, ShareId, TurnId
+from ..ids import (
+    Attempt,
+    CallId,
+    FiberId,
+    Generation,
+    JobId,
+    MessageId,
+    Millis,
+    NodeId,
+    RequestId,
+    RunId,
+    ShareId,
+    TurnId,
+)
 from ..messages.tool_calls import CallAnswer
 from ..rows import ApprovalRecord
 
@@ -298,6 +311,8 @@ class ChangeConversation(msgspec.Struct, frozen=True):
     metadata: Raw = msgspec.field(default_factory=absent)
     keep_for: int | UnsetType | None = UNSET
     principal: Identity | None = None
+    generation: Generation | None = None
+    """Of a model's title: which generation of messages it is about; None if that is not known."""
 
 
 class MarkRead(msgspec.Struct, frozen=True):

@@ -84,7 +84,8 @@ def change_conversation(state: State, command: ChangeConversation) -> list[Event
         raise Rejected("unable to change the conversation; it has no messages yet")
     title, owner, archived, keep_for = command.title, command.owner, command.archived, command.keep_for
     if title is not UNSET and command.titled_by == "model":
-        is_late = not known.has_asked_title  # it is about messages that were cleared meanwhile
+        # It is about messages that were cleared meanwhile.
+        is_late = not known.has_asked_title or command.generation not in (None, state.generation)
         title = UNSET if is_late or known.titled_by == "person" else title
     if title is not UNSET and (title, command.titled_by) == (known.title, known.titled_by):
         title = UNSET

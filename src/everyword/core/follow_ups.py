@@ -85,7 +85,7 @@ def _after_turn(state: State, ended: TurnEnded, now: Millis, settings: FollowUps
     known = state.conversation
     wants_title = settings.has_titles and ended.outcome is Outcome.COMPLETED
     if wants_title and known is not None and known.title is None and not known.has_asked_title:
-        jobs.append(_job(f"title-{ended.turn}", TITLE_JOB, now, number))
+        jobs.append(_job(f"title-{ended.turn}", TITLE_JOB, now, number, state.generation))
     if settings.notifies_turns and not _waits_for_approval(state, ended.turn):
         about = {"type": "turn.ended", "turn": ended.turn, "request": turn.request, "status": ended.outcome.value}
         jobs.append(_notification(f"notification-{ended.turn}", now, settings, number + len(jobs), about))

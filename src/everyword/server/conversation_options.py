@@ -99,4 +99,4 @@ class OwnJobs:
         text = " ".join(str(title).split())[:LONGEST_TITLE] if title is not None else ""
         text = text.encode(errors="replace").decode()  # half of an emoji, for instance, cannot be stored
         if text:
-            await agent._runtime.conversation.change(title=text, titled_by="model")
+            await agent._runtime.conversation.change(title=text, titled_by="model", generation=call.payload)

@@ -11,7 +11,7 @@ from ...core.commands import AnswerToolCall, ChangeConversation, MarkRead
 from ...core.state import State
 from ...errors import Rejected
 from ...events import CallAnswered, TitleSource, to_raw
-from ...ids import AgentId, CallId, TurnId, root_id
+from ...ids import AgentId, CallId, Generation, TurnId, root_id
 from ...log.features import CONVERSATIONS, is_usable
 from ...messages.message import UIMessage
 from ...messages.tool_calls import ApprovalAnswer, is_tool_part
@@ -38,8 +38,9 @@ class ConversationAccess:
         archived: bool | UnsetType = UNSET,
         metadata: dict[str, Any] | None = None,
         keep_for: int | UnsetType | None = UNSET,
+        generation: Generation | None = None,
     ) -> None:
-        """Set what lists show. What is left out stays.
+        """Set what lists show. What is left out stays. A model's title is about the messages of a generation.
 
         Raises:
             Rejected: there is no conversation yet, or a node runs that does not know the event.
@@ -53,6 +54,7 @@ class ConversationAccess:
             metadata=to_raw(metadata),
             keep_for=keep_for,
             principal=acting_for(),
+            generation=generation,
         )
         async with self._directory.attach(self._agent) as loaded:
             await loaded.actor.ask(command)
