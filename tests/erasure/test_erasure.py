@@ -135,6 +135,19 @@ async def test_a_node_has_an_agent_of_another_node_rewritten_by_its_owner(
         assert await words_in_tables(postgres_url) == []
 
 
+async def test_the_owner_of_a_conversation_that_was_deleted_before_is_forgotten(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.erasure.room.FILES", str(tmp_path / "attachments"))
+    app = make_app(postgres_url)
+    async with serving(app) as url:
+        async with tab(url, ANN, "gone") as page:
+            await asked(page, "o1", "hello")
+        await app.conversations.delete(Room, "gone")
+        assert (await app.principals.erase(ANN)).is_complete
+        assert await words_in_tables(postgres_url) == []
+
+
 async def test_two_nodes_that_erase_at_once_do_not_disturb_each_other(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

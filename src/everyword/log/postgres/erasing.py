@@ -105,7 +105,7 @@ class PostgresErasure:
         return VACUUM
 
     async def _forget_changes(self, *, has_readers: bool) -> None:
-        """Forget the names of erased conversations. Other nodes read them, to tell their watchers."""
+        """Forget the names of erased conversations, and owners of deleted ones: other nodes read them for watchers."""
 
         async def forget(connection: Any, fence: Fence) -> None:
             await connection.execute(self._connector.sql["forget_erased_changes"])

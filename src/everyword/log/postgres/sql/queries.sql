@@ -344,10 +344,11 @@ update everyword.list_change set is_erased = true where id = $1;
 -- name: erased_changes
 -- Returns no row if there are none.
 select (select count(*) from everyword.node where state <> 'gone') > 1 as is_read
-  from everyword.list_change where is_erased limit 1;
+  from everyword.list_change where is_erased or owner is not null limit 1;
 
 -- name: forget_erased_changes
-delete from everyword.list_change where is_erased;
+with erased as (delete from everyword.list_change where is_erased)
+update everyword.list_change set owner = null where owner is not null and not is_erased;
 
 -- name: put_erasure_notes
 insert into everyword.erasure (id, key, body) select * from unnest($1::text[], $2::text[], $3::bytea[])
