@@ -89,7 +89,8 @@ begin
   return null;
 end $$;
 
-create trigger put_list_row before insert or update on everyword.kept
+-- Kept rows are only written by `insert … on conflict`, which calls this for rows that exist, too.
+create trigger put_list_row before insert on everyword.kept
   for each row when (new.kind in ('conversation', 'waiting', 'settled')) execute function everyword.put_list_row();
 create trigger remove_list_row after delete on everyword.kept
   for each row when (old.kind in ('conversation', 'waiting')) execute function everyword.remove_list_row();
