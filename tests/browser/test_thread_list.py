@@ -317,6 +317,9 @@ async def test_a_question_that_is_asked_while_the_server_is_away_is_answered(exa
         await expect(tab.page.get_by_role("alert")).to_have_count(0)  # nothing went wrong that will not go away
         await tab.ask("two")
         if page_name == "assistant-ui":  # the other page opens a new conversation when the server is back
+            await tab.begin("never mind")
+            await tab.stop()
+            await expect(tab.page.get_by_role("button", name="Send")).to_be_visible()
             await tab.begin("three")
         await expect(tab.page.get_by_role("alert")).to_have_count(0)
         example.start("0.02")

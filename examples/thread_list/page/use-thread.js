@@ -17,6 +17,7 @@ async function send(url, options) {
   } catch (lost) {
     if (options.method !== "POST" || options.signal?.aborted) throw lost;
     const stored = await storedMessages(`${url.replace(/\/chat$/, "")}/get-messages`, () => options.signal?.aborted);
+    options.signal?.throwIfAborted();
     const last = JSON.parse(options.body).messages.at(-1);
     if (stored === null || (last.role === "user" && stored.some(({ id }) => id === last.id))) throw lost;
     return fetch(url, options);
@@ -74,7 +75,7 @@ export function useThread() {
     };
   }, [remoteId, revision, isBusy]);
 
-  // useChat's own stop only leaves the stream.
-  const stop = () => fetch(`${address(remoteId)}/chat/stop`, { method: "POST" });
+  // useChat's own stop only leaves the stream, or takes back what no server has.
+  const stop = () => fetch(`${address(remoteId)}/chat/stop`, { method: "POST" }).catch(chat.stop);
   return useAISDKRuntime({ ...chat, stop });
 }
