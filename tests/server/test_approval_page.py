@@ -22,3 +22,11 @@ def test_a_summary_cannot_change_the_direction_of_what_is_shown() -> None:
     text = bytes(approval_page(waits, None).body).decode()
     assert "Pay \\u202eBob\\u202c 10052 €" in text
     assert "\\u202eyrollaM" in text
+
+
+def test_arguments_of_many_levels_do_not_make_a_huge_page() -> None:
+    given: list[object] = []
+    for _ in range(500):
+        given = [given, 1]
+    waits = Approval("i", "till", "ann", "ann", "pay", {"given": given}, "waiting", 5.0, None)
+    assert len(approval_page(waits, None).body) < 20_000

@@ -9,10 +9,10 @@ from importlib.resources import files
 from string import Template
 from typing import Final
 
-import msgspec
 from starlette.responses import HTMLResponse, Response
 
 from ..agents import Approval, Participant
+from ..transcripts.safe_text import shown_json
 from .permissions import Reject
 
 __all__ = ["approval_page"]
@@ -66,7 +66,7 @@ def _heading(approval: Approval | None, refused: Reject | None) -> str:
 
 
 def _body(approval: Approval) -> str:
-    shown = msgspec.json.format(msgspec.json.encode(approval.input), indent=2).decode()
+    shown = shown_json(approval.input)
     facts = {
         "Tool": approval.tool,
         "Risk": approval.risk,
