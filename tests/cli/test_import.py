@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from everyword.cli import main
-from everyword.cli.agent_copy import Copied, read_log, write_agent
+from everyword.cli.agent_copy import Copied, fold_events, fresh, read_log, write_agent
 from everyword.cli.agent_file import unpack
 from everyword.cli.readonly_log import ReadOnlyLog
 from everyword.errors import BadInput, UsageError
-from everyword.events import decode_event
-from everyword.ids import AgentId, Millis
+from everyword.events import ShareCreated, decode_event
+from everyword.ids import AgentId, Millis, ShareId
 from everyword.log.sqlite.store import SqliteLog
 from tests.cli.test_export import ANN, _dump
 
@@ -54,6 +54,33 @@ def test_sub_agents_go_along_and_are_renamed_with_their_parent(
     assert main(["ls", "--db", "other.db", "--json", "--sort", "name"]) == 0
     names = [each["agent"] for each in json.loads(capsys.readouterr().out.splitlines()[-1])]
     assert names == ["chat/zed", "chat/zed/sub/search/one", "chat/zed/sub/search/one/sub/read/two"]
+
+
+@pytest.mark.parametrize(("name", "links"), [("chat/ann", 1), ("chat/zed", 0)])
+def test_shared_links_stay_behind_when_a_conversation_is_imported_under_another_name(
+    stored: Path, name: str, links: int
+) -> None:
+    """Two conversations would have one token, and to revoke it in one of them would not do."""
+
+    async def share() -> None:
+        store = SqliteLog(stored)
+        await store.open()
+        log = [_copied(each.at, each.body) for each in await read_log(store, ANN)]
+        (link,) = fresh([ShareCreated(ShareId("s1"), "a digest")], log[-1].at)
+        await write_agent(store, ANN, [*log, link])
+        await store.aclose()
+
+    async def found() -> int:
+        store = SqliteLog(Path("other.db"))
+        await store.open()
+        log = [_copied(each.at, each.body) for each in await read_log(store, AgentId(name))]
+        await store.aclose()
+        return len(fold_events(log, name).shares)
+
+    asyncio.run(share())
+    assert main(["export", "chat/ann"]) == 0
+    assert main(["import", "chat-ann.everyword.gz", "--db", "other.db", "--as", name]) == 0
+    assert asyncio.run(found()) == links
 
 
 def _copied(at: Millis, body: bytes) -> Copied:

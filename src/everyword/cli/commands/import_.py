@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from typing import Final
 
 from ...errors import UsageError
-from ...events import decode_event
+from ...events import ShareCreated, ShareRevoked, decode_event
 from ...ids import AgentId, can_name_a_root, children_prefix
 from ...messages.attachments import with_agent_path
 from ..agent_copy import Copied, fold_events, write_agent
@@ -30,10 +31,12 @@ examples:
   everyword import chat-ann.everyword.gz --as chat/ann-copy --db other.db
 """
 
+_SHARES: Final = (ShareCreated, ShareRevoked)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="file written by `everyword export`")
-    parser.add_argument("--as", dest="new", metavar="KIND/NAME", help="import under another name")
+    parser.add_argument("--as", dest="new", metavar="KIND/NAME", help="import under another name, without shared links")
     add_attachments(parser)
     add_store(parser)
 
@@ -74,19 +77,27 @@ async def _import(output: Output, chosen: argparse.Namespace) -> int:
 
 
 def _renamed(packed: Packed, given: str | None) -> Packed:
-    """Return the agents under another name; what is below the first moves with it."""
+    """Return the agents under another name; what is below the first moves with it.
+
+    Shared links stay behind: two conversations would have one token, and to revoke it in one of them would not do.
+    """
     if given is None:
         return packed
     kind, _, name = given.partition("/")
     if not kind or not name or not can_name_a_root(name):
         raise UsageError(f"unable to name an agent {given!r}; write kind/name")
     old, new = next(iter(packed.agents)), AgentId(given)
+    if old == new:
+        return packed
     prefix, replacement = children_prefix(old), children_prefix(new)
 
     def renamed(agent: AgentId) -> AgentId:
         return new if agent == old else AgentId(replacement + agent.removeprefix(prefix))
 
-    agents = {renamed(agent): [_moved(event, old, new) for event in events] for agent, events in packed.agents.items()}
+    agents = {
+        renamed(agent): [_moved(each, old, new) for each in events if not isinstance(each.event, _SHARES)]
+        for agent, events in packed.agents.items()
+    }
     databases = {renamed(agent): image for agent, image in packed.databases.items()}
     return Packed(agents, databases, packed.attachments, packed.exported_at)
 
