@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
+from everyword.transcripts.document import ApprovalNote, FilePart, Person, ToolCallPart
 from everyword.transcripts.formats import FORMATS
-from everyword.transcripts.html_message import text_html
+from everyword.transcripts.html_message import part_html, text_html
 from everyword.transcripts.html_page import STYLE_HASH
 from tests.transcripts.hostile import BREAKS, SCRIPT, described, head, texts
 
@@ -109,3 +112,17 @@ def test_a_huge_text_is_written_in_time_that_grows_with_its_length() -> None:
     assert text_html(text).count("<pre") == 100_000
     # With time that grows with the square, it takes an hour.
     assert "<pre" not in text_html("~" * 1_000_000 + "`")
+
+
+def test_a_file_without_a_name_says_its_type_once() -> None:
+    for url in ("https://files.example/1", "data:image/svg+xml;base64,AAAA"):
+        part = FilePart("image/svg+xml", None, url)
+        assert re.sub("<[^>]+>", "", part_html(part)) == "File: image/svg+xml"
+        assert re.sub("<[^>]+>", "", part_html(replace(part, name="a.svg"))) == "File: a.svg image/svg+xml"
+
+
+def test_a_call_that_waits_for_an_approval_says_so_once() -> None:
+    shown = part_html(ToolCallPart("refund", "waiting", approval=ApprovalNote("waiting", summary="Pay 5 back")))
+    assert shown.lower().count("waits for approval") == 1
+    settled = part_html(ToolCallPart("refund", "done", approval=ApprovalNote("approved", by=Person("mia", "Mia"))))
+    assert "Approved by Mia" in settled

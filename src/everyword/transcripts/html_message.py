@@ -131,7 +131,7 @@ def _tool_call(part: ToolCallPart) -> str:
     if part.error is not None:
         details += f"<h3>Error</h3>{_pre(part.error)}"
     approval = ""
-    if part.approval is not None:
+    if part.approval is not None and part.approval.status != "waiting":  # else the status of the call says so
         approval = f'<p class="approval"><bdi>{_escape(describe_approval(part.approval))}</bdi></p>'
     if not details:
         return f'<p class="call">{name}</p>{approval}'
@@ -147,8 +147,7 @@ def _file(part: FilePart) -> str:
     link = _link(part.url, name)
     if (content := data_download(part.url)) is not None:
         link = f'<a download="{_escape(part.name or "file")}" href="{content}"><bdi>{_escape(name)}</bdi></a>'
-    left_out = f"; not included: {_escape(part.left_out)}" if part.left_out is not None else ""
-    return f'<p class="file">File: {link} <small>{_escape(part.media_type)}{left_out}</small></p>'
+    return _linked_file(part, link)
 
 
 def _shared_file(part: FilePart, name: str) -> str:
@@ -158,7 +157,16 @@ def _shared_file(part: FilePart, name: str) -> str:
         image = f'<img loading="lazy" alt="{shown}" src="{url}">'
         return f'<figure><a href="{url}" target="_blank">{image}</a><figcaption>{shown}</figcaption></figure>'
     link = f'<a download="{_escape(part.name or "file")}" href="{url}"><bdi>{shown}</bdi></a>'
-    return f'<p class="file">File: {link} <small>{_escape(part.media_type)}</small></p>'
+    return _linked_file(part, link)
+
+
+def _linked_file(part: FilePart, link: str) -> str:
+    """Return a file that is not drawn, with its type, unless this stands in the place of its name."""
+    facts = [part.media_type] if part.name else []
+    if part.left_out is not None:
+        facts.append(f"not included: {part.left_out}")
+    about = f" <small>{_escape('; '.join(facts))}</small>" if facts else ""
+    return f'<p class="file">File: {link}{about}</p>'
 
 
 def _link(url: str | None, text: str) -> str:

@@ -78,8 +78,8 @@ def _part(part: TranscriptPart) -> str:
             return f"*Source:* {_link(part.url, part.title)}"
         case FilePart():
             kept = " (its content is in the HTML and JSON forms)" if data_image(part.url) is not None else ""
-            name = part.name or part.media_type
-            return f"*File:* {_link(part.url, name)}, {_literal(part.media_type)}{kept}"
+            kind = f", {_literal(part.media_type)}" if part.name else ""
+            return f"*File:* {_link(part.url, part.name or part.media_type)}{kind}{kept}"
         case OtherPart():
             return f"*A part of the kind {_literal(part.kind)}*"
 
