@@ -62,11 +62,11 @@ class Parrot(AIChatAgent):
 
     @tool(
         needs_approval=True,
-        approval_summary=lambda amount: f"Pay {amount} from the till.",
+        approval_summary=lambda amount, note="": f"Pay {amount} from the till{note and f' for {note}'}.",
         approval_risk="high",
         approval_timeout=3600,
     )
-    async def pay(self, amount: int) -> str:
+    async def pay(self, amount: int, note: str = "") -> str:
         """Pay."""
         return f"paid {amount}"
 

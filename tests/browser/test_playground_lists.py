@@ -235,6 +235,16 @@ async def test_older_conversations_are_loaded_by_page_and_found(has_search: bool
         assert [each for each in tab.problems if "400" not in each] == []
 
 
+async def test_an_argument_of_an_approval_cannot_change_the_direction_of_what_is_shown() -> None:
+    async with running_playground() as playground:
+        tab = await playground.open("?name=till")
+        await tab.ask(json.dumps([{"call": "pay", "amount": 5, "note": "\u202ebob"}]))
+        await tab.page.get_by_role("button", name="Approvals").click()
+        for place in (tab.page.locator(".tool"), tab.page.locator("#inbox-list li")):
+            await expect(place.locator(".summary")).to_have_text("Pay 5 from the till for \\u202ebob.")
+            await expect(place.locator(".arguments")).to_contain_text("\\u202ebob")
+
+
 async def test_an_approval_is_counted_shown_once_and_answered_in_the_inbox() -> None:
     async with running_playground() as playground:
         asker, other = await playground.open("?name=till"), await playground.open("?name=else")

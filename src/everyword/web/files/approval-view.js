@@ -10,10 +10,21 @@ export function riskView(risk) {
   return risk ? h("span", { className: "risk", "data-risk": RISKS[risk.toLowerCase()] ?? "some" }, `risk: ${risk}`) : null;
 }
 
+// Characters that change the direction of a text: an argument must not be able to show another one than it is.
+const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const escaped = (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
+
+/** What a person is asked to allow, in one sentence, which is made of arguments; null if the tool has none. */
+export function summaryView(summary) {
+  return summary ? h("p", { className: "summary" }, summary.replace(DIRECTIONS, escaped)) : null;
+}
+
 /** The arguments of a call; null if it has none. */
 export function argumentsView(input) {
   const isNone = input === null || input === undefined || (typeof input === "object" && Object.keys(input).length === 0);
-  return isNone ? null : h("div", { className: "arguments" }, valueView(input));
+  if (isNone) return null;
+  const shown = JSON.parse(JSON.stringify(input).replace(DIRECTIONS, (found) => `\\${escaped(found)}`));
+  return h("div", { className: "arguments" }, valueView(shown));
 }
 
 /** When a call is denied by itself, as text; empty for never. */

@@ -1,7 +1,7 @@
 // The inbox: the calls of all conversations that wait for a person, in a dialog, and how many in the sidebar.
 
 import { ago, at, h, keyed, onceClicked, setText } from "./dom.js";
-import { argumentsView, expiryText, riskView, whyNot } from "./approval-view.js";
+import { argumentsView, expiryText, riskView, summaryView, whyNot } from "./approval-view.js";
 import { closeBeside } from "./dialogs.js";
 
 export class Inbox {
@@ -54,7 +54,7 @@ export class Inbox {
       "li",
       { className: "card waiting" },
       h("header", {}, h("h3", { className: "name" }, tool), riskView(risk), h("span", { className: "expiry" })),
-      summary && h("p", { className: "summary" }, summary),
+      summaryView(summary),
       argumentsView(input),
       h("p", { className: "about" }),
       h(

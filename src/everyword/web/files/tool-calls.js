@@ -1,6 +1,6 @@
 // Renders tool calls: input, output, and the buttons for approvals and answers; and agents that work as tools.
 
-import { argumentsView, expiryText, riskView, whyNot } from "./approval-view.js";
+import { argumentsView, expiryText, riskView, summaryView, whyNot } from "./approval-view.js";
 import { h, icon, onceClicked, setAttribute, setClass, setText } from "./dom.js";
 import { toolName } from "./fold.js";
 import { showParts } from "./message-parts.js";
@@ -99,7 +99,7 @@ function approval(part, known, { chat }) {
   const why = whyNot(known);
   return [
     h("header", {}, h("h4", { className: "asked" }, "Allow this call?"), riskView(known?.risk)),
-    known?.summary && h("p", { className: "summary" }, known.summary),
+    summaryView(known?.summary),
     h("p", { className: "call" }, h("span", { className: "sign", "aria-hidden": "true" }, "ƒ"), h("span", { className: "name" }, part.title ?? toolName(part))),
     argumentsView(part.input),
     h(
