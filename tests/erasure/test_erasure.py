@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import asyncpg
 import pytest
@@ -211,6 +212,27 @@ async def _files_with_words(connection: asyncpg.Connection, schema: str) -> list
     )
     files = [(row["relname"], Path(folder) / row["path"]) for row in rows if row["path"] is not None]
     return [name for name, path in files if path.exists() and WORD.encode() in path.read_bytes()]
+
+
+async def test_an_answer_that_does_not_end_leaves_the_erasure_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everyword.runtime.method_calls.stop_work_of", AsyncMock())  # as if it could not
+    monkeypatch.setattr(Room, "held", Gate(), raising=False)
+    app = make_app(str(tmp_path / "log.db"))
+    async with serving(app) as url:
+        async with tab(url, BOB) as bob, tab(url, ANN) as ann:
+            await asked(bob, "b1", "Hello from Bob")
+            await begun(ann, f"a1-{WORD}", f"hold {WORD}")
+            report = await app.principals.erase(ANN, answers=True)
+        assert [each.problem for each in report.agents if each.name == "room"] == [
+            "answers that are still being written stay (1). Erase again when they have ended"
+        ]
+        assert not report.is_complete
+        Room.held.open()
+        await app.get(Room, "room").wait_until_stable()
+        assert (await app.principals.erase(ANN, answers=True)).is_complete
+    assert words_in_files(tmp_path) == []
 
 
 async def test_running_turns_of_the_person_are_stopped_and_those_of_others_go_on(

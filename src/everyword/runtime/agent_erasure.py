@@ -135,7 +135,11 @@ async def _erase(directory: Directory, agent: AgentId, activation: Activation, t
         await erasure_of(directory).rewrite(rewriting)
         if deleted:
             eraser.counts["attachments"] = deleted
-    return AgentErased(dict(eraser.counts), superseded)
+    left = eraser.turns & set(eraser.open_turns) if target.with_answers else ()
+    problem = (
+        f"answers that are still being written stay ({len(left)}). Erase again when they have ended" if left else None
+    )
+    return AgentErased(dict(eraser.counts), superseded, problem)
 
 
 async def _delete_files(directory: Directory, agent: AgentId, files: set[str], rows: Sequence[Row]) -> int:

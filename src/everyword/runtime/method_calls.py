@@ -143,7 +143,7 @@ class MethodCalls:
         except EverywordError as exc:
             problem = f"on_erase failed: {exc}"
         erased = await erase_from_agent(directory, agent, target)
-        return msgspec.structs.replace(erased, problem=problem)
+        return msgspec.structs.replace(erased, problem=problem or erased.problem)
 
     async def call_here(self, call: MethodCall) -> bytes:
         """Run a method in the loaded agent, as its own code; return its result as JSON.

@@ -23,7 +23,7 @@ class AgentErased(msgspec.Struct, frozen=True):
     states: int = 0
     """Old states that were deleted: the principal's words may have been in them."""
     problem: str | None = None
-    """Why the agent's own code could not clean up."""
+    """What could not be done, such as the agent's own clean-up."""
 
 
 class ErasureStep(msgspec.Struct, frozen=True, omit_defaults=True):
