@@ -163,14 +163,14 @@ async def test_an_event_stream_that_hides_an_error_is_found(monkeypatch: pytest.
 
 
 async def test_a_store_that_forgets_a_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from everyword.server import http
+    from everyword.server import transcript_resource
 
-    shown = http._shown
+    shown = transcript_resource._shown
 
     async def forgetting(directory: Any, agent: Any, *, reserve: bool) -> Any:
         return (await shown(directory, agent, reserve=reserve))[:-1]
 
-    monkeypatch.setattr(http, "_shown", forgetting)
+    monkeypatch.setattr(transcript_resource, "_shown", forgetting)
     with pytest.raises(AssertionError, match="the tab that asks differs from what is stored"):
         await assert_parity(chatting("hello"), "hi")
 
