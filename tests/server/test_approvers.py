@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ import pytest
 
 from everyword import AIChatAgent, Approval, Everyword, Principal, ToolContext, tool
 from tests.server.kit import PATIENCE, connect, question, serving
+from tests.server.kit import user as message
 from tests.server.sockets import Socket, socket
 from tests.server.test_lists import by_header, user
 
@@ -210,6 +212,28 @@ async def test_a_second_answer_over_a_socket_is_shown_the_first() -> None:
         (shown,) = [each for each in page.frames[before:] if each["type"] == "cf_agent_chat_messages"]
         assert "output-denied" in str(shown)
         assert Till.paid == []
+
+
+async def test_a_question_that_crosses_the_first_answer_on_its_way_stays_on_the_page() -> None:
+    Till.checked.set()
+    async with running() as (app, client), socket(str(client.base_url), "?user=boss", "ann", kind="till") as page:
+
+        async def asks(request: str) -> None:
+            stored = [each.to_dict() for each in await app.get(Till, "ann").get_messages()]
+            body = json.dumps({"messages": [*stored, message(f"u-{request}", "1")]})
+            frame = {"type": "cf_agent_use_chat_request", "id": request, "init": {"method": "POST", "body": body}}
+            for each in (*late, frame):
+                await page.send(**each)
+            await page.ended(request)
+
+        late: list[dict[str, Any]] = []
+        await asks("r1")  # that it knows the answer tells the server that it has read all before
+        before = len(page.frames)
+        late.append({"type": "cf_agent_tool_approval", "toolCallId": "k1", "approved": True})
+        await asks("r2")
+        sent = [each for each in page.frames[before:] if each["type"] == "cf_agent_chat_messages"]
+        assert "u-r2" not in str(sent[0]), "it takes the question from the page"
+        assert "u-r2" in str(sent[-1])
 
 
 async def test_a_socket_of_a_sub_agent_is_guarded_like_the_inbox() -> None:

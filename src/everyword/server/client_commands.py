@@ -254,7 +254,8 @@ class ClientCommands:
         self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))
 
     def _show(self) -> None:
-        """Send the conversation as it is stored."""
+        """Send the conversation as it is stored. A question that the client asks meanwhile is missing in it."""
+        self._client_list.shown(is_whole=False)
         self._outbox.post(frames.messages(body for _, body, _ in self._loaded.reconciler.view.conversation))
 
     def _fail(self, request: RequestId | None, text: str) -> None:
