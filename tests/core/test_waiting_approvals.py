@@ -216,13 +216,21 @@ def test_an_answer_after_the_time_is_over_is_left_to_the_expiry() -> None:
 
 def test_a_call_of_an_agent_that_works_as_a_tool_is_denied_and_never_approved() -> None:
     told = stage()
-    told.ask("agent-tool:r", user("u"))
+    told.ask("agent-tool:r", user("u"), trusted=True)
     told.begin(1)
     told.emit(1, call("k"), approval("k"))
     assert told.answer("k", YES) == []
     told.finish(1)
     assert told.answer("k", YES) == []
     assert kinds(told.answer("k", NO))[0] == "CallAnswered"
+
+
+def test_the_request_id_of_a_client_does_not_make_its_turn_one_of_a_tool() -> None:
+    told = stage()
+    told.ask("agent-tool:r", user("u"))
+    told.begin(1)
+    told.emit(1, call("k"), approval("k"))
+    assert kinds(told.answer("k", YES))[0] == "CallAnswered"
 
 
 def test_a_request_that_is_left_when_its_id_was_answered_is_found_again_by_a_rebuild() -> None:

@@ -175,8 +175,9 @@ def request_to_settle(state: State, command: AnswerToolCall, now: Millis) -> App
 
 
 def _works_as_tool(state: State, asked: ApprovalRecord) -> bool:
+    """Return whether the turn that asks is a run of the agent as a tool. A client may choose such a request id, too."""
     turn = state.find(asked.turn)
-    return turn is not None and turn.request.startswith(RUN_REQUEST)
+    return turn is not None and turn.accepted.trusted and turn.request.startswith(RUN_REQUEST)
 
 
 def _is_expiry(answer: AnswerToolCall | CallAnswered) -> bool:
