@@ -257,7 +257,7 @@ class Eraser:
         event = self._without_copied_body(event, is_ours=is_ours)
         placed = self._placed(event.messages, is_ours=is_ours)
         ours = self._ids
-        if is_ours and event.dropped:  # its messages are nowhere
+        if is_ours and event.dropped:  # its messages were not stored
             ours = ours | (set(event.message_ids) - set(self._message_ids.values()))
         ids = [MessageId(self.target.opaque(each)) if each in ours else each for each in event.message_ids]
         if not is_ours:
@@ -299,7 +299,7 @@ class Eraser:
         return self._counted("error texts", event, detail=None, error=error)
 
     def _chunk(self, event: Chunk) -> Chunk | None:
-        """Return a chunk; the one that shows a result of the principal's to the readers of a stream without it."""
+        """Return a chunk without a tool result that the principal gave; None to delete the chunk."""
         if self._drops_answer(event.turn):
             return None
         if not self._results or not bytes(event.body).startswith(_RESULT_CHUNK):

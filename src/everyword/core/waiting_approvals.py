@@ -162,8 +162,8 @@ def shown_request(state: State, call: CallId, message: MessageId | None = None) 
 def request_to_settle(state: State, command: AnswerToolCall, now: Millis) -> ApprovalRecord | None:
     """Return the request that an approval settles; None if it comes too early, too late, or for another one.
 
-    A call cannot be approved before the person is asked: until then nobody has decided who may approve it. And a call
-    of an agent that works as a tool cannot be approved at all: its parent does not wait for it, and goes on without it.
+    A call cannot be approved before the person is asked: until then it is not known who may approve it. A call of an
+    agent that works as a tool cannot be approved at all: its parent does not wait for it.
     """
     asked = shown_request(state, command.call) if command.asked is UNSET else command.asked
     if asked is None or asked.status != "waiting" or asked not in state.waiting.values():

@@ -126,7 +126,7 @@ async def _erase(directory: Directory, agent: AgentId, activation: Activation, t
     is_searchable = any(row.kind == SEARCHABLE for row in await directory.store.kept(agent))
     rows.put(search_rows(state, [], is_searchable))
     turns = sorted(eraser.turns - set(eraser.open_turns)) if target.with_answers else []
-    if changed or superseded or turns:
+    if changed or chunks or superseded or turns:
         rewriting = Rewriting(
             agent, activation.epoch, changed, turns, rows.rows(), wanted(state, directory.clock.now()).wake, chunks
         )

@@ -254,7 +254,10 @@ class ClientCommands:
         self._outbox.post(frames.terminal(request, outcome, error=row.error, message_ids=ids))
 
     def _show(self) -> None:
-        """Send the conversation as it is stored. A question that the client asks meanwhile is missing in it."""
+        """Send the conversation as it is stored.
+
+        A question that the client sends before it reads this is missing in it: so the client is sent another one then.
+        """
         self._client_list.shown(is_whole=False)
         self._outbox.post(frames.messages(body for _, body, _ in self._loaded.reconciler.view.conversation))
 

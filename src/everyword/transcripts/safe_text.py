@@ -52,7 +52,7 @@ def _moment(at: Millis) -> datetime | None:
 
 
 LONGEST_INDENTED: Final = 256 * 1024
-"""Bytes of JSON that is written on several lines. Nobody reads more of it."""
+"""Maximum size in bytes of JSON that is written on several lines; people do not read longer JSON."""
 
 MOST_LEVELS: Final = 10
 """Levels of JSON that is written on several lines. A line of level 900 begins with 1800 spaces, for one digit."""

@@ -33,8 +33,8 @@ class ApprovalOptions:
         """Return the options, with a tuple of approvers.
 
         Raises:
-            UsageError: an option has a wrong type, the timeout is not positive, there are no approvers in the list, or
-                nobody asks them.
+            UsageError: an option has a wrong type, the timeout is not positive, the list of approvers is empty, or the
+                tool has approvers and needs no approval.
         """
         approvers: object = () if self.approvers is None else self.approvers
         if isinstance(approvers, str) or not isinstance(approvers, Sequence):

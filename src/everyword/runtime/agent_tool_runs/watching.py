@@ -284,7 +284,7 @@ class _RunWatcher:
                 assert_never(result.outcome)
 
     async def _withdraw_requests(self) -> None:
-        """Deny the calls that the turn leaves waiting for an approval: nobody waits for what comes of them."""
+        """Deny the calls of the turn that still wait for an approval: the parent would not use their results."""
         denied = ApprovalAnswer(approved=False, reason=WITHDRAWN)
         while True:
             try:
